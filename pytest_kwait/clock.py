@@ -1,0 +1,110 @@
+"""Time, and the only module that reads or sleeps it.
+
+Everything else takes a `Clock`, so that tests drive time by hand, and hands a `Deadline` down to
+whatever it calls, so that one limit holds for the whole way to the server and back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "SystemClock", "async_sleep", "rfc3339", "rfc3339_micro"]
+
+
+class Clock(Protocol):
+    """What waits need of time."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back, whatever is done to the wall clock."""
+        ...
+
+    def time(self) -> float:
+        """Seconds since the epoch, as the wall clock has it: for display and for the API only."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Return after `seconds`; at once for zero or less."""
+        ...
+
+    def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
+        """Return True once `event` is set, False after `timeout` seconds (None: no limit)."""
+        ...
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+        return time.monotonic()
+
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Return after `seconds`; at once for zero or less."""
+        if seconds > 0:
+            time.sleep(seconds)
+
+    def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
+        """Return True once `event` is set, False after `timeout` seconds (None: no limit)."""
+        return event.wait(timeout)
+
+
+SYSTEM_CLOCK: Clock = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment of the monotonic clock after which nothing may go on.
+
+    Args:
+        at: the moment in the clock's monotonic seconds; `math.inf` for no limit.
+        clock: the clock that `at` belongs to.
+    """
+
+    at: float
+    clock: Clock = SYSTEM_CLOCK
+
+    @classmethod
+    def after(cls, seconds: float | None, clock: Clock = SYSTEM_CLOCK) -> Deadline:
+        """The moment `seconds` from now; None for no limit."""
+        return cls(math.inf if seconds is None else clock.monotonic() + seconds, clock)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never below zero; `math.inf` without a limit."""
+        return max(0.0, self.at - self.clock.monotonic())
+
+    @property
+    def expired(self) -> bool:
+        """Whether no time is left."""
+        return self.clock.monotonic() >= self.at
+
+    def at_most(self, seconds: float) -> Deadline:
+        """The earlier of this deadline and `seconds` from now."""
+        return Deadline(min(self.at, self.clock.monotonic() + seconds), self.clock)
+
+
+async def async_sleep(seconds: float) -> None:
+    """Let other tasks of the event loop run for `seconds`."""
+    await asyncio.sleep(seconds)
+
+
+def rfc3339(seconds: float) -> str:
+    """The API's `Time`: `seconds` since the epoch as `2006-01-02T15:04:05Z`, fractions cut off."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(seconds: float) -> str:
+    """The API's `MicroTime`: `seconds` since the epoch as `2006-01-02T15:04:05.000000Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

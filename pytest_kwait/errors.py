@@ -1,0 +1,133 @@
+"""The errors a user can meet: few types, facts as attributes, the text derived from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "ApiError",
+    "ClusterError",
+    "InvalidArgument",
+    "KwaitError",
+    "WaitFailed",
+    "WaitTimeout",
+]
+
+
+class KwaitError(Exception):
+    """Anything that pytest-kwait raises on its own account."""
+
+
+class InvalidArgument(KwaitError, ValueError):
+    """A value that cannot be meant: names the value, where it came from and what is valid.
+
+    Args:
+        what: what the value was given for, for example `timeout`.
+        value: the value as given.
+        valid: what would have been valid, as a phrase.
+        source: where the value came from, for example `env KWAIT_POLL`; None for a call's argument.
+    """
+
+    def __init__(self, what: str, value: object, valid: str, source: str | None = None) -> None:
+        super().__init__(what, value, valid, source)
+        self.what = what
+        self.value = value
+        self.valid = valid
+        self.source = source
+
+    def __str__(self) -> str:
+        origin = f" (from {self.source})" if self.source else ""
+        return f"{self.what}={self.value!r}{origin} is not valid: {self.valid}"
+
+
+class Report(Protocol):
+    """The facts of a wait that did not come true, able to say themselves (see `engine`)."""
+
+    @property
+    def headline(self) -> str:
+        """What was awaited and the one reason it did not come, in one line."""
+        ...
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """The same facts as JSON values."""
+        ...
+
+    def render(self) -> str:
+        """The whole message."""
+        ...
+
+
+class _WaitError(KwaitError):
+    """What a wait's ends without success have in common.
+
+    Args:
+        message: the text, where there is no report (waits without a cluster).
+        report: the facts; the text is then derived from them.
+    """
+
+    def __init__(self, message: str = "", *, report: Report | None = None) -> None:
+        super().__init__(message or (report.headline if report else ""))
+        self.report = report
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """The facts behind the message as JSON values; empty where nothing was collected."""
+        return self.report.evidence if self.report is not None else {}
+
+    def __str__(self) -> str:
+        return self.report.render() if self.report is not None else super().__str__()
+
+
+class WaitTimeout(_WaitError, TimeoutError):
+    """What was awaited did not come within its limit."""
+
+
+class WaitFailed(_WaitError):
+    """What was awaited can no longer come."""
+
+
+class ApiError(KwaitError):
+    """The API server refused a request, or could not be reached.
+
+    Args:
+        message: the server's own message, or what kept the request from it.
+        status: the HTTP status; 0 where no answer came.
+        reason: the `reason` of the server's Status object, for example `NotFound`; may be empty.
+        method: the HTTP method of the request.
+        path: the path of the request, without the server's address.
+        retry_after: seconds after which the server asks to be tried again; None if it did not say.
+        body: the Status object as decoded JSON; empty where the answer was none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        method: str = "",
+        path: str = "",
+        retry_after: float | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.reason = reason
+        self.method = method
+        self.path = path
+        self.retry_after = retry_after
+        self.body: Mapping[str, Any] = body if body is not None else {}
+
+    def __str__(self) -> str:
+        request = f"{self.method} {self.path}: " if self.path else ""
+        answer = " ".join(part for part in (str(self.status or ""), self.reason) if part)
+        return f"{request}{answer + ': ' if answer else ''}{self.message}"
+
+
+class ClusterError(KwaitError):
+    """A cluster could not be had: not found, not started, not reachable, or not usable."""
