@@ -1,0 +1,105 @@
+"""Waits that cannot come true stop in seconds, and say why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+
+def job(name: str, image: str = "busybox:1.36", script: str = "sleep 300", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "backoffLimit": 0,
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [
+                        {"name": "main", "image": image, "command": ["sh", "-c", script]}
+                    ],
+                }
+            },
+            **spec,
+        },
+    }
+
+
+def test_a_failed_job_never_completes(kwait: Bench, wait_for_job_complete: Callable[..., Any]) -> None:
+    """The message has the reason, the pod's exit code and its last words."""
+    kwait.create(job("broken", script="echo cannot go on; exit 3"))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_job_complete("broken", timeout="2m")
+
+    text = str(caught.value)
+    assert "BackoffLimitExceeded" in text
+    assert "exit code 3" in text
+    assert "cannot go on" in text
+    assert "kubectl" in text
+
+
+def test_an_image_that_does_not_exist(
+    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+) -> None:
+    """The name alone tells that no retry will help; no need to wait for the whole limit."""
+    kwait.create(job("typo", image="Busybox:not a tag"))
+
+    with pytest.raises(WaitFailed, match="InvalidImageName"):
+        wait_for_job_pods_running("typo", 1, timeout="2m")
+
+
+def test_pods_that_ended_will_not_run(
+    kwait: Bench, wait_for_job_pods_running: Callable[..., Any], wait_for_job_finish: Callable[..., Any]
+) -> None:
+    """Running is awaited, but the job is over."""
+    kwait.create(job("over", script="true"))
+    wait_for_job_finish("over")
+
+    with pytest.raises(WaitFailed, match="over"):
+        wait_for_job_pods_running("over", 1, timeout="2m")
+
+
+def test_a_job_deleted_while_it_is_awaited(
+    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+) -> None:
+    """Gone is gone: after it has been seen, a missing object is an answer."""
+    kwait.create(job("short-lived"))
+    wait_for_job_pods_running("short-lived", 1)
+    kwait.delete("job/short-lived", propagation_policy="Background")
+    kwait.wait_for("job/short-lived", "delete")
+
+    with pytest.raises(WaitTimeout, match="short-lived"):
+        wait_for_job_pods_running("short-lived", 1, timeout="500ms")
+
+
+def test_a_limit_says_what_was_seen(
+    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+) -> None:
+    """At the limit the message tells what was awaited and what was there instead."""
+    kwait.create(job("one", parallelism=1))
+    wait_for_job_pods_running("one", 1)
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_job_pods_running("one", 2, timeout="1s")
+
+    assert "one" in str(caught.value)
+    assert "2" in str(caught.value)
+
+
+def test_patience_is_a_setting(kwait: Bench, wait_for_job_pods_running: Callable[..., Any]) -> None:
+    """`fail_fast=False` waits to the limit whatever the signs are."""
+    kwait.create(job("typo", image="Busybox:not a tag"))
+
+    with pytest.raises(WaitTimeout):
+        wait_for_job_pods_running("typo", 1, timeout="2s", fail_fast=False)

@@ -1,0 +1,112 @@
+"""Waiting for the pods of a Job and for its end: as a fixture, as a marker and as a function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytest_kwait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+
+def test_fixture(kwait: Bench, wait_for_job_pods_running: Callable[..., Any]) -> None:
+    """The fixture knows the test's cluster, namespace and settings."""
+    kwait.apply("sleepers.yaml")
+
+    pods = wait_for_job_pods_running("sleepers", 3)
+
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+    assert {pod["metadata"]["namespace"] for pod in pods} == {kwait.namespace}
+
+
+@pytest.mark.manifests("sleepers.yaml")
+@pytest.mark.wait_for_job_pods_running("sleepers", 3, timeout="2m")
+def test_marker(kwait: Bench) -> None:
+    """The marker is a precondition: the body starts when it holds."""
+    job = kwait.get("job/sleepers")
+
+    assert job["status"]["active"] == 3
+
+
+@pytest.mark.manifests("sleepers.yaml")
+def test_function(kwait: Bench) -> None:
+    """The function takes any client of the official library, with or without this plugin's fixtures."""
+    pods = pytest_kwait.wait_for_job_pods_running(
+        kwait.client, kwait.namespace, "sleepers", 3, timeout="2m", poll="1s"
+    )
+
+    assert len({pod["metadata"]["uid"] for pod in pods}) == 3
+
+
+@pytest.mark.manifests("sleepers.yaml")
+def test_poll_mode_has_the_same_result(
+    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+) -> None:
+    """`mode="poll"` lists every `poll` interval, as the Kubernetes framework does."""
+    polled = wait_for_job_pods_running("sleepers", 3, mode="poll", poll="200ms")
+    watched = wait_for_job_pods_running("sleepers", 3, mode="watch")
+
+    def uids(pods: list[dict[str, Any]]) -> set[str]:
+        return {pod["metadata"]["uid"] for pod in pods}
+
+    assert uids(polled) == uids(watched)
+
+
+@pytest.mark.manifests("greeting.yaml")
+def test_complete(
+    kwait: Bench,
+    wait_for_job_complete: Callable[..., Any],
+    wait_for_job_pods_succeeded: Callable[..., Any],
+) -> None:
+    """A finished Job: its status, its pods and what they said."""
+    job = wait_for_job_complete("greeting", completions=2)
+    pods = wait_for_job_pods_succeeded("greeting", 2)
+
+    assert job["status"]["succeeded"] == 2
+    assert [kwait.logs(pod["metadata"]["name"]) for pod in pods] == ["hello from a job\n"] * 2
+
+
+@pytest.mark.manifests("greeting.yaml", "hopeless.yaml")
+def test_finish_is_either_end(wait_for_job_finish: Callable[..., Any]) -> None:
+    """`wait_for_job_finish` takes success and failure alike."""
+
+    def ends(job: dict[str, Any]) -> set[str]:
+        return {c["type"] for c in job["status"]["conditions"] if c["status"] == "True"}
+
+    assert "Complete" in ends(wait_for_job_finish("greeting"))
+    assert "Failed" in ends(wait_for_job_finish("hopeless"))
+
+
+@pytest.mark.manifests("hopeless.yaml")
+def test_failed(kwait: Bench, wait_for_job_failed: Callable[..., Any]) -> None:
+    """A Job whose failure is what the test is about."""
+    job = wait_for_job_failed("hopeless")
+
+    assert job["status"]["failed"] == 1
+
+
+def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(
+    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+) -> None:
+    """Pods are found by the Job's own UID: what an earlier Job left behind is not taken for new."""
+    kwait.apply("sleepers.yaml")
+    before = wait_for_job_pods_running("sleepers", 3)
+    kwait.delete("job/sleepers", propagation_policy="Orphan")
+    kwait.apply("sleepers.yaml")
+
+    after = wait_for_job_pods_running("sleepers", 3)
+
+    assert {p["metadata"]["uid"] for p in before}.isdisjoint(p["metadata"]["uid"] for p in after)
+
+
+@pytest.mark.manifests("sleepers.yaml")
+def test_get_job_pods(kwait: Bench, wait_for_job_pods_running: Callable[..., Any]) -> None:
+    """`get_job_pods` is one look without waiting."""
+    wait_for_job_pods_running("sleepers", 3)
+
+    assert len(pytest_kwait.get_job_pods(kwait.client, kwait.namespace, "sleepers")) == 3

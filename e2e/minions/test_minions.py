@@ -1,0 +1,65 @@
+"""Waiting until every selected pod has a host, and that minion's agent knows the pod.
+
+This is what Kubernetes' early end-to-end tests meant by waiting for the completion of an action: not
+that the API server says so, but that the kubelet does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytest_kwait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+pytestmark = pytest.mark.manifests("controllers.yaml")
+
+
+@pytest.mark.parametrize(("controller", "count"), [("rc/web", 3), ("deployment/api", 2)])
+def test_pods_of_a_controller(
+    kwait: Bench, wait_for_pods_on_minions: Callable[..., Any], controller: str, count: int
+) -> None:
+    """The controller's selector is read from the server; every one of its pods is known by its host."""
+    kwait.wait_for(controller, "jsonpath={.status.replicas}=" + str(count))
+
+    pods = wait_for_pods_on_minions(controller)
+
+    assert len(pods) == count
+    assert {pod["spec"]["nodeName"] for pod in pods} <= set(kwait.cluster.nodes)
+
+
+def test_pods_of_a_selector(kwait: Bench, wait_for_pods_on_minions: Callable[..., Any]) -> None:
+    """A label selector does as well, as text or as a mapping."""
+    kwait.wait_for("rc/web", "jsonpath={.status.replicas}=3")
+
+    assert len(wait_for_pods_on_minions(selector="app=web")) == 3
+    assert len(wait_for_pods_on_minions(selector={"app": "web"})) == 3
+
+
+@pytest.mark.wait_for_pods_on_minions("rc/web")
+def test_marker(kwait: Bench) -> None:
+    """As a precondition."""
+    assert all(pod["spec"]["nodeName"] for pod in kwait.list("pods", selector="app=web"))
+
+
+def test_pods_as_a_list(kwait: Bench) -> None:
+    """The function takes pods at hand, and any source of what a host's agent knows."""
+    kwait.wait_for("rc/web", "jsonpath={.status.readyReplicas}=3")
+    pods = kwait.list("pods", selector="app=web")
+    asked: list[tuple[str, str]] = []
+
+    def pod_info(host: str, pod: str) -> dict[str, Any]:
+        asked.append((host, pod))
+        return {}
+
+    known = pytest_kwait.wait_for_pods_on_minions(
+        kwait.client, kwait.namespace, pods=pods, pod_info=pod_info, timeout="1m"
+    )
+
+    assert len(known) == 3
+    assert {host for host, _ in asked} <= set(kwait.cluster.nodes)

@@ -1,0 +1,47 @@
+"""Tests that run side by side: same names, own namespaces, one cluster. Try it with `-n 2`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+GREETER = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "greeter"},
+    "spec": {
+        "template": {
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [
+                    {"name": "c", "image": "busybox:1.36", "command": ["sh", "-c", "echo hi"]}
+                ],
+            }
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_same_name_in_each_test(
+    kwait: Bench, wait_for_job_complete: Callable[..., Any], number: int
+) -> None:
+    """A Job of one name in each of several tests: none sees another's."""
+    assert kwait.list("jobs") == []
+    kwait.create(GREETER)
+
+    assert wait_for_job_complete("greeter", completions=1)["metadata"]["namespace"] == kwait.namespace
+
+
+def test_a_second_bench(kwait: Bench, kwait_factory: Callable[..., Any]) -> None:
+    """`kwait_factory` makes further namespaces, and removes them."""
+    with kwait_factory("second") as second:
+        assert second.namespace != kwait.namespace
+        second.create(GREETER)
+        assert kwait.list("jobs") == []
