@@ -1,0 +1,24 @@
+"""The one place here that waits."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def until(done: Callable[[], bool], patience: float, pause: float = 0.05) -> bool:
+    """Ask until the answer is yes, and tell whether that came within the patience."""
+    deadline = time.monotonic() + patience  # noqa: TID251 - a tool, outside of the product
+    while not done():
+        if time.monotonic() > deadline:  # noqa: TID251
+            return False
+        rest(pause)
+    return True
+
+
+def rest(seconds: float) -> None:
+    """Do nothing for a while."""
+    time.sleep(seconds)  # noqa: TID251
