@@ -1,0 +1,169 @@
+"""The options that every wait takes, and the checks on what else it is given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, cast, get_args
+
+from pytest_kwait.engine.timeouts import TIMEOUTS
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.wait.durations import Duration, to_seconds
+
+__all__ = [
+    "GRACE_LONG",
+    "GRACE_SHORT",
+    "Mode",
+    "WaitOptions",
+    "WaitSettings",
+    "check_count",
+    "check_name",
+    "check_namespace",
+    "resolve",
+]
+
+Mode = Literal["watch", "poll"]
+
+GRACE_SHORT = 5.0
+"""Seconds that a state which nothing heals must hold."""
+
+GRACE_LONG = 45.0
+"""Seconds that a state which may pass must hold: the kubelet has then tried again at least once."""
+
+
+class WaitOptions(TypedDict, total=False):
+    """What every wait takes by keyword; None is the same as not given."""
+
+    timeout: Duration | None
+    """The limit; a duration above zero. Default: the wait's entry in the timeout table."""
+
+    poll: Duration | None
+    """The pause between looks in poll mode, and at what cannot be watched. Default: 2 s."""
+
+    mode: Mode | None
+    """`watch` (default) or `poll`."""
+
+    fail_fast: bool | None
+    """Whether the wait ends when what it waits for can no longer come. Default: True."""
+
+    grace: Duration | None
+    """How long a hopeless state that may pass must hold. Default: 45 s."""
+
+    stable_for: Duration | None
+    """How long what was awaited must hold without a break. Default: not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSettings:
+    """Options resolved: nothing left open, all durations in seconds.
+
+    Args:
+        timeout: the limit of the whole wait.
+        poll: the pause between looks.
+        mode: how to look.
+        fail_fast: whether hopeless states end the wait.
+        grace: how long a hopeless state that may pass must hold.
+        stable_for: how long what was awaited must hold.
+    """
+
+    timeout: float
+    poll: float = TIMEOUTS["poll"].seconds
+    mode: Mode = "watch"
+    fail_fast: bool = True
+    grace: float = GRACE_LONG
+    stable_for: float = 0.0
+
+    @property
+    def short_grace(self) -> float:
+        """How long a state that nothing heals must hold; never longer than `grace`."""
+        return min(GRACE_SHORT, self.grace)
+
+
+def resolve(options: WaitOptions | Mapping[str, Any], *, timeout: str) -> WaitSettings:
+    """The options with their defaults.
+
+    Args:
+        options: what the caller gave.
+        timeout: the name in the timeout table of the wait's default limit.
+
+    Raises:
+        InvalidArgument: an unknown option, or a value that cannot be meant.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    unknown = sorted(set(options) - set(WaitOptions.__annotations__))
+    if unknown:
+        valid = ", ".join(WaitOptions.__annotations__)
+        raise InvalidArgument("wait option", unknown[0], f"a wait takes {valid}")
+    mode = given.get("mode", "watch")
+    if mode not in get_args(Mode):
+        raise InvalidArgument("mode", mode, "use 'watch' or 'poll'")
+    fail_fast = given.get("fail_fast", True)
+    if not isinstance(fail_fast, bool):
+        raise InvalidArgument("fail_fast", fail_fast, "use True or False")
+    return WaitSettings(
+        timeout=_seconds(given, "timeout", TIMEOUTS[timeout].seconds, allow_zero=False),
+        poll=_seconds(given, "poll", TIMEOUTS["poll"].seconds, allow_zero=False),
+        mode=cast("Mode", mode),
+        fail_fast=fail_fast,
+        grace=_seconds(given, "grace", GRACE_LONG),
+        stable_for=_seconds(given, "stable_for", 0.0),
+    )
+
+
+def _seconds(
+    given: Mapping[str, Any], name: str, default: float, *, allow_zero: bool = True
+) -> float:
+    if name not in given:
+        return default
+    return to_seconds(given[name], what=name, allow_zero=allow_zero)
+
+
+def check_count(what: str, value: object, *, least: int = 0) -> int:
+    """`value` as a count.
+
+    Raises:
+        InvalidArgument: it is no whole number, or less than `least`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidArgument(what, value, f"use a whole number, {least} or more")
+    return value
+
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def check_namespace(value: object, what: str = "namespace") -> str:
+    """`value` as the name of a namespace.
+
+    Raises:
+        InvalidArgument: it is no DNS label.
+    """
+    if not isinstance(value, str) or len(value) > 63 or not _LABEL.fullmatch(value):
+        raise InvalidArgument(
+            what,
+            value,
+            "use a DNS label: up to 63 lower-case letters, digits and '-', "
+            "with a letter or digit at both ends",
+        )
+    return value
+
+
+def check_name(what: str, value: object) -> str:
+    """`value` as the name of an object.
+
+    Raises:
+        InvalidArgument: it is no DNS subdomain, which is what names of objects must be.
+    """
+    if (
+        not isinstance(value, str)
+        or len(value) > 253
+        or not all(_LABEL.fullmatch(part) for part in value.split("."))
+    ):
+        raise InvalidArgument(
+            what,
+            value,
+            "use a DNS name: up to 253 lower-case letters, digits, '-' and '.', "
+            "with a letter or digit at both ends of each part",
+        )
+    return value

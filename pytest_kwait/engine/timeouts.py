@@ -1,0 +1,245 @@
+"""The table of default limits and pauses, each with its source.
+
+The first 21 are the Go framework's `TimeoutContext`; the others are the constants that its helpers
+use beside it. Source: kubernetes/test/e2e/framework, release 1.36; files are relative to it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+from pytest_kwait.errors import InvalidArgument
+
+__all__ = ["TIMEOUTS", "TimeoutEntry", "Timeouts"]
+
+_SECOND = 1.0
+_MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutEntry:
+    """One line of the table.
+
+    Args:
+        name: the name by which options, markers and `kwait_timeouts` know it.
+        seconds: the default.
+        source: where the default comes from.
+        kind: `limit` ends something; `pause` lies between two looks and is never scaled.
+    """
+
+    name: str
+    seconds: float
+    source: str
+    kind: Literal["limit", "pause"] = "limit"
+
+
+_CONTEXT = "timeouts.go TimeoutContext."
+_ENTRIES = (
+    TimeoutEntry("poll", 2 * _SECOND, _CONTEXT + "Poll", "pause"),
+    TimeoutEntry("pod_start", 5 * _MINUTE, _CONTEXT + "PodStart"),
+    TimeoutEntry("pod_start_short", 2 * _MINUTE, _CONTEXT + "PodStartShort"),
+    TimeoutEntry("pod_start_slow", 15 * _MINUTE, _CONTEXT + "PodStartSlow"),
+    TimeoutEntry("pod_delete", 5 * _MINUTE, _CONTEXT + "PodDelete"),
+    TimeoutEntry("claim_provision", 5 * _MINUTE, _CONTEXT + "ClaimProvision"),
+    TimeoutEntry("claim_provision_short", 1 * _MINUTE, _CONTEXT + "ClaimProvisionShort"),
+    TimeoutEntry("data_source_provision", 5 * _MINUTE, _CONTEXT + "DataSourceProvision"),
+    TimeoutEntry("claim_bound", 3 * _MINUTE, _CONTEXT + "ClaimBound"),
+    TimeoutEntry("pv_reclaim", 3 * _MINUTE, _CONTEXT + "PVReclaim"),
+    TimeoutEntry("pv_bound", 3 * _MINUTE, _CONTEXT + "PVBound"),
+    TimeoutEntry("pv_create", 3 * _MINUTE, _CONTEXT + "PVCreate"),
+    TimeoutEntry("pv_delete", 5 * _MINUTE, _CONTEXT + "PVDelete"),
+    TimeoutEntry("pv_delete_slow", 20 * _MINUTE, _CONTEXT + "PVDeleteSlow"),
+    TimeoutEntry("snapshot_create", 5 * _MINUTE, _CONTEXT + "SnapshotCreate"),
+    TimeoutEntry("snapshot_delete", 5 * _MINUTE, _CONTEXT + "SnapshotDelete"),
+    TimeoutEntry(
+        "snapshot_controller_metrics", 5 * _MINUTE, _CONTEXT + "SnapshotControllerMetrics"
+    ),
+    TimeoutEntry("system_pods_startup", 10 * _MINUTE, _CONTEXT + "SystemPodsStartup"),
+    TimeoutEntry("node_schedulable", 30 * _MINUTE, _CONTEXT + "NodeSchedulable"),
+    TimeoutEntry("system_daemonset_startup", 5 * _MINUTE, _CONTEXT + "SystemDaemonsetStartup"),
+    TimeoutEntry("node_not_ready", 3 * _MINUTE, _CONTEXT + "NodeNotReady"),
+    # util.go and framework.go
+    TimeoutEntry("pod_list", 1 * _MINUTE, "util.go PodListTimeout"),
+    TimeoutEntry("pod_get", 2 * _MINUTE, "util.go PodGetTimeout"),
+    TimeoutEntry("pod_event", 2 * _MINUTE, "util.go PodEventTimeout"),
+    TimeoutEntry("service_start", 3 * _MINUTE, "util.go ServiceStartTimeout"),
+    TimeoutEntry("poll_short", 1 * _MINUTE, "util.go PollShortTimeout"),
+    TimeoutEntry(
+        "service_account_provision", 2 * _MINUTE, "util.go ServiceAccountProvisionTimeout"
+    ),
+    TimeoutEntry("single_call", 5 * _MINUTE, "util.go SingleCallTimeout"),
+    TimeoutEntry("node_ready_initial", 20 * _SECOND, "util.go NodeReadyInitialTimeout"),
+    TimeoutEntry("pod_ready_before", 5 * _MINUTE, "util.go PodReadyBeforeTimeout"),
+    TimeoutEntry("restart_node_ready_again", 5 * _MINUTE, "util.go RestartNodeReadyAgainTimeout"),
+    TimeoutEntry("restart_pod_ready_again", 5 * _MINUTE, "util.go RestartPodReadyAgainTimeout"),
+    TimeoutEntry("namespace_deletion", 5 * _MINUTE, "framework.go DefaultNamespaceDeletionTimeout"),
+    TimeoutEntry("namespace_cleanup", 15 * _MINUTE, "../e2e.go namespaceCleanupTimeout"),
+    # job/, pod/, node/
+    TimeoutEntry("job", 15 * _MINUTE, "job/const.go JobTimeout"),
+    TimeoutEntry("pod", 10 * _MINUTE, "pod/wait.go podStartTimeout"),
+    TimeoutEntry("pod_deletion", 10 * _MINUTE, "pod/wait.go defaultPodDeletionTimeout"),
+    TimeoutEntry("pods_list", 5 * _MINUTE, "pod/wait.go podListTimeout"),
+    TimeoutEntry("pod_responding", 15 * _MINUTE, "pod/wait.go podRespondingTimeout"),
+    TimeoutEntry("pod_scheduled_before", 320 * _SECOND, "pod/wait.go podScheduledBeforeTimeout"),
+    TimeoutEntry("pod_client_deletion", 3 * _MINUTE, "pod/pod_client.go DefaultPodDeletionTimeout"),
+    TimeoutEntry("nodes_ready", 7 * _MINUTE, "node/init/init.go AllNodesReady after each test"),
+    TimeoutEntry("node_poll", 20 * _SECOND, "node/wait.go sleepTime", "pause"),
+    # workloads
+    TimeoutEntry("deployment", 5 * _MINUTE, "deployment/wait.go pollLongTimeout"),
+    TimeoutEntry("deployment_short", 1 * _MINUTE, "deployment/wait.go pollShortTimeout"),
+    TimeoutEntry("replica_set", 5 * _MINUTE, "replicaset/wait.go WaitForReadyReplicaSet"),
+    TimeoutEntry("stateful_set", 10 * _MINUTE, "statefulset/const.go StatefulSetTimeout"),
+    TimeoutEntry(
+        "stateful_set_poll", 10 * _SECOND, "statefulset/const.go StatefulSetPoll", "pause"
+    ),
+    TimeoutEntry("stateful_pod", 5 * _MINUTE, "statefulset/const.go StatefulPodTimeout"),
+    # services
+    TimeoutEntry("service_responding", 2 * _MINUTE, "service/const.go RespondingTimeout"),
+    TimeoutEntry("kube_proxy_lag", 2 * _MINUTE, "service/const.go KubeProxyLagTimeout"),
+    TimeoutEntry(
+        "kube_proxy_endpoint_lag", 30 * _SECOND, "service/const.go KubeProxyEndpointLagTimeout"
+    ),
+    TimeoutEntry(
+        "load_balancer_lag", 2 * _MINUTE, "service/const.go LoadBalancerLagTimeoutDefault"
+    ),
+    TimeoutEntry(
+        "load_balancer_lag_aws", 10 * _MINUTE, "service/const.go LoadBalancerLagTimeoutAWS"
+    ),
+    TimeoutEntry(
+        "load_balancer_create", 15 * _MINUTE, "service/const.go LoadBalancerCreateTimeoutDefault"
+    ),
+    TimeoutEntry(
+        "load_balancer_create_large",
+        60 * _MINUTE,
+        "service/const.go LoadBalancerCreateTimeoutLarge",
+    ),
+    TimeoutEntry(
+        "load_balancer_propagation",
+        10 * _MINUTE,
+        "service/const.go LoadBalancerPropagationTimeoutDefault",
+    ),
+    TimeoutEntry(
+        "load_balancer_propagation_large",
+        60 * _MINUTE,
+        "service/const.go LoadBalancerPropagationTimeoutLarge",
+    ),
+    TimeoutEntry(
+        "load_balancer_cleanup", 15 * _MINUTE, "service/const.go LoadBalancerCleanupTimeout"
+    ),
+    TimeoutEntry(
+        "load_balancer_poll", 30 * _SECOND, "service/const.go LoadBalancerPollInterval", "pause"
+    ),
+    TimeoutEntry("service_test", 60 * _SECOND, "service/const.go TestTimeout"),
+    TimeoutEntry("service_endpoints", 2 * _MINUTE, "service/const.go ServiceEndpointsTimeout"),
+    TimeoutEntry(
+        "service_reachability", 2 * _MINUTE, "service/const.go ServiceReachabilityShortPollTimeout"
+    ),
+    TimeoutEntry("endpoint_slice", 2 * _MINUTE, "endpointslice/wait.go ControllerUpdateTimeout"),
+    # storage, authorization, autoscaling
+    TimeoutEntry("pv_retry", 5 * _MINUTE, "pv/pv.go pdRetryTimeout"),
+    TimeoutEntry(
+        "volume_server_pod_startup", 3 * _MINUTE, "volume/fixtures.go VolumeServerPodStartupTimeout"
+    ),
+    TimeoutEntry("pod_cleanup", 20 * _SECOND, "volume/fixtures.go PodCleanupTimeout"),
+    TimeoutEntry("authorization", 5 * _SECOND, "auth/helpers.go policyCachePollTimeout"),
+    TimeoutEntry(
+        "autoscaling_poll",
+        20 * _SECOND,
+        "autoscaling/autoscaling_utils.go WaitForReplicas",
+        "pause",
+    ),
+    # Without a counterpart that fits.
+    TimeoutEntry(
+        "minions",
+        5 * _MINUTE,
+        "as pod_start: the ten looks of podsOnMinions' Poll(1s, 10) expected pods that were there",
+    ),
+    TimeoutEntry("cache_sync", 2 * _MINUTE, "as pod_start_short: upstream's has no limit"),
+    TimeoutEntry("wait_for", 5 * _MINUTE, "as pod_start: what the Go framework gives Eventually"),
+)
+
+
+class Timeouts(Mapping[str, float]):
+    """Limits and pauses in seconds by name, as items and as attributes (`timeouts.job`).
+
+    Args:
+        entries: the lines of the table.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[str, TimeoutEntry] | None = None) -> None:
+        self._entries = dict(TIMEOUTS if entries is None else entries)
+
+    def __getitem__(self, name: str) -> float:
+        return self._entries[name].seconds
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getattr__(self, name: str) -> float:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self._entries[name].seconds
+        except KeyError:
+            raise AttributeError(f"the timeout table has no {name!r}; {_valid(name)}") from None
+
+    def __repr__(self) -> str:
+        return f"Timeouts({', '.join(f'{name}={value:g}' for name, value in self.items())})"
+
+    def entry(self, name: str, *, source: str | None = None) -> TimeoutEntry:
+        """The line called `name`, with its source.
+
+        Raises:
+            InvalidArgument: there is none; names the nearest ones.
+        """
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise InvalidArgument("timeout name", name, _valid(name), source) from None
+
+    def merged(self, seconds: Mapping[str, float], *, source: str | None = None) -> Timeouts:
+        """The same table with the given values instead of the defaults.
+
+        Args:
+            seconds: new values in seconds by name.
+            source: where the values came from, for the error and for `entry`.
+
+        Raises:
+            InvalidArgument: a name is not in the table; names the nearest ones.
+        """
+        changed = dict(self._entries)
+        for name, value in seconds.items():
+            entry = self.entry(name, source=source)
+            changed[name] = replace(entry, seconds=value, source=source or entry.source)
+        return Timeouts(changed)
+
+    def scaled(self, factor: float) -> Timeouts:
+        """The same table with every limit multiplied by `factor`; pauses stay as they are."""
+        return Timeouts(
+            {
+                name: replace(entry, seconds=entry.seconds * factor)
+                if entry.kind == "limit"
+                else entry
+                for name, entry in self._entries.items()
+            }
+        )
+
+
+def _valid(name: str) -> str:
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), TIMEOUTS, n=3)
+    if near:
+        return f"the nearest names in the table are {', '.join(near)}"
+    return f"the table has {', '.join(TIMEOUTS)}"
+
+
+TIMEOUTS: Mapping[str, TimeoutEntry] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+"""The defaults."""

@@ -1,0 +1,64 @@
+"""What a condition answers when it is asked whether it holds: never a bare bool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+__all__ = ["Failed", "Met", "Patience", "Pending", "Verdict"]
+
+
+class Patience(Enum):
+    """How long a state that cannot come true must hold before it is believed."""
+
+    NONE = "none"
+    """At once: the API says that it is final (a Job's Failed condition, another UID)."""
+
+    SHORT = "short"
+    """A few seconds: nothing heals it by itself (an image that does not exist)."""
+
+    LONG = "long"
+    """Long enough for one more try by whoever owns it: it may pass (a registry's time-out)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What was awaited is there.
+
+    Args:
+        objects: the objects that satisfied the wait, as the API's JSON.
+    """
+
+    objects: Sequence[dict[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What was awaited is not there, and may still come.
+
+    Args:
+        reason: what is missing, in a few words.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What was awaited can no longer come.
+
+    Args:
+        reason: why, in a few words.
+        patience: how long this verdict must hold without a break before the wait ends with it.
+        since: when the state behind it began, in the clock's monotonic seconds; None lets the
+            waiter count from the first time that it sees this verdict.
+    """
+
+    reason: str
+    patience: Patience = Patience.NONE
+    since: float | None = None
+
+
+Verdict = Met | Pending | Failed

@@ -1,0 +1,147 @@
+"""The one list of waits: fixtures, markers and documentation are made from it.
+
+Reading the list imports no wait: a wait's module is imported when its function is first asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, cast
+
+from pytest_kwait.errors import InvalidArgument
+
+__all__ = ["WAITS", "Wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One wait.
+
+    Args:
+        name: its name as function, fixture and marker.
+        usage: its arguments after client and namespace, for the marker's help.
+        summary: what it waits for, as a phrase.
+        module: where its function lives.
+        timeout: the name in the timeout table of its default limit.
+        namespaced: whether the function takes `client, namespace` first; otherwise `client`.
+        bound: whether the function takes a client at all; `wait_for_cache_sync` does not, and as
+            a marker takes resource names instead of informers.
+        condition: the name, in the same module, of the function that makes the condition out of
+            the same arguments without any request; None where there is none.
+    """
+
+    name: str
+    usage: str
+    summary: str
+    module: str
+    timeout: str
+    namespaced: bool = True
+    bound: bool = True
+    condition: str | None = None
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The wait itself; the first use imports its module."""
+        return cast("Callable[..., Any]", getattr(import_module(self.module), self.name))
+
+    def check(self, *args: object, **kwargs: object) -> None:
+        """Raise what calling the wait with these arguments would refuse before any request.
+
+        Args:
+            *args: the arguments after client and namespace.
+            **kwargs: the same, and the wait's options.
+
+        Raises:
+            InvalidArgument: an argument is missing, unknown or cannot be meant.
+        """
+        if self.condition is None:
+            return
+        from pytest_kwait.engine.options import WaitOptions, resolve
+
+        options = {name: kwargs.pop(name) for name in WaitOptions.__annotations__ if name in kwargs}
+        resolve(options, timeout=self.timeout)
+        condition: Callable[..., Any] = getattr(import_module(self.module), self.condition)
+        first = ("default",) if self.namespaced else ()
+        try:
+            bound = inspect.signature(condition).bind(*first, *args, **kwargs)
+        except TypeError as error:
+            given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+            raise InvalidArgument(
+                f"arguments of {self.name}",
+                f"({', '.join(given)})",
+                f"{error}; use {self.name}({self.usage})",
+            ) from None
+        condition(*bound.args, **bound.kwargs)
+
+
+_JOBS = "pytest_kwait.resources.jobs"
+
+_WAITS = (
+    Wait(
+        "wait_for",
+        "target, condition, *, selector=None, count=None",
+        "any condition on any kind of object",
+        "pytest_kwait.resources.general",
+        "wait_for",
+        condition="general_condition",
+    ),
+    Wait(
+        "wait_for_cache_sync",
+        "*resources",
+        "informers that have seen their first list",
+        "pytest_kwait.cache",
+        "cache_sync",
+        namespaced=False,
+        bound=False,
+    ),
+    Wait(
+        "wait_for_job_complete",
+        "job, reason=None, completions=None",
+        "a job that is complete",
+        _JOBS,
+        "job",
+        condition="job_complete",
+    ),
+    Wait(
+        "wait_for_job_failed", "job", "a job that has failed", _JOBS, "job", condition="job_failed"
+    ),
+    Wait(
+        "wait_for_job_finish",
+        "job",
+        "a job that is complete or has failed",
+        _JOBS,
+        "job",
+        condition="job_finish",
+    ),
+    Wait(
+        "wait_for_job_pods_running",
+        "job, expected_count",
+        "a number of a job's pods in phase Running",
+        _JOBS,
+        "job",
+        condition="job_pods_running",
+    ),
+    Wait(
+        "wait_for_job_pods_succeeded",
+        "job, expected_count",
+        "a number of a job's pods in phase Succeeded",
+        _JOBS,
+        "job",
+        condition="job_pods_succeeded",
+    ),
+    Wait(
+        "wait_for_pods_on_minions",
+        "controller=None, *, selector=None, pods=None, pod_info=None",
+        "pods that have a host whose agent knows them",
+        "pytest_kwait.resources.minions",
+        "minions",
+        condition="pods_on_minions",
+    ),
+)
+
+WAITS: Mapping[str, Wait] = MappingProxyType({wait.name: wait for wait in _WAITS})
+"""Every wait by its name."""
