@@ -35,7 +35,7 @@ class FakeClock:
     ) -> None:
         self.auto = auto
         self.pauses: list[float] = []
-        """What was asked of `sleep` and `wait`, in seconds, in order; waits without limit left out."""
+        """What was asked of `sleep` and `wait`, in seconds, in order, but waits without limit."""
         self._epoch = epoch - start
         self._now = _nanoseconds(start)
         self._moved = threading.Condition()

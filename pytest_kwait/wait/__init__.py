@@ -1,0 +1,140 @@
+"""When do I look again, when do I stop: Kubernetes' `util/wait`, its names in snake_case.
+
+What may enter: functions of time and callables, and nothing else - no I/O, no Kubernetes, no
+verdicts. Everything that repeats with a pause goes through the one loop in `loop.py`. Meant to be
+used qualified, as in Go: `wait.poll_immediate("1s", "30s", ready)`.
+
+A condition is a callable that returns True once done and raises to give up; its exceptions come
+through unchanged. Go's channels are `threading.Event`s here, and Go's constructors are classes.
+
+Source: k8s.io/apimachinery/pkg/util/wait (1.36).
+"""
+
+from __future__ import annotations
+
+from .backoff import (
+    Backoff,
+    BackoffManager,
+    ExponentialBackoffManager,
+    JitteredBackoffManager,
+    exponential_backoff,
+    exponential_backoff_with_context,
+    jitter,
+)
+from .context import (
+    CancelFunc,
+    Context,
+    background,
+    context_for_channel,
+    with_cancel,
+    with_deadline,
+    with_timeout,
+)
+from .delay import DelayFunc
+from .durations import Duration, format_duration, to_seconds
+from .group import Group
+from .interruption import (
+    Canceled,
+    DeadlineExceeded,
+    ErrWaitTimeout,
+    error_interrupted,
+    interrupted,
+)
+from .loop import ConditionFunc, ConditionWithContextFunc
+from .polling import (
+    WaitFunc,
+    poll,
+    poll_immediate,
+    poll_immediate_infinite,
+    poll_immediate_infinite_with_context,
+    poll_immediate_until,
+    poll_immediate_until_with_context,
+    poll_immediate_with_context,
+    poll_infinite,
+    poll_infinite_with_context,
+    poll_until,
+    poll_until_context_cancel,
+    poll_until_context_timeout,
+    poll_until_with_context,
+    poll_with_context,
+    poller,
+    wait_for,
+    wait_for_with_context,
+)
+from .repetition import (
+    NEVER_STOP,
+    backoff_until,
+    backoff_until_with_context,
+    forever,
+    handle_crash,
+    jitter_until,
+    jitter_until_with_context,
+    non_sliding_until,
+    non_sliding_until_with_context,
+    until,
+    until_with_context,
+)
+from .timer import FixedTimer, NoopTimer, Tick, Timer, VariableTimer
+
+__all__ = [
+    "NEVER_STOP",
+    "Backoff",
+    "BackoffManager",
+    "CancelFunc",
+    "Canceled",
+    "ConditionFunc",
+    "ConditionWithContextFunc",
+    "Context",
+    "DeadlineExceeded",
+    "DelayFunc",
+    "Duration",
+    "ErrWaitTimeout",
+    "ExponentialBackoffManager",
+    "FixedTimer",
+    "Group",
+    "JitteredBackoffManager",
+    "NoopTimer",
+    "Tick",
+    "Timer",
+    "VariableTimer",
+    "WaitFunc",
+    "background",
+    "backoff_until",
+    "backoff_until_with_context",
+    "context_for_channel",
+    "error_interrupted",
+    "exponential_backoff",
+    "exponential_backoff_with_context",
+    "forever",
+    "format_duration",
+    "handle_crash",
+    "interrupted",
+    "jitter",
+    "jitter_until",
+    "jitter_until_with_context",
+    "non_sliding_until",
+    "non_sliding_until_with_context",
+    "poll",
+    "poll_immediate",
+    "poll_immediate_infinite",
+    "poll_immediate_infinite_with_context",
+    "poll_immediate_until",
+    "poll_immediate_until_with_context",
+    "poll_immediate_with_context",
+    "poll_infinite",
+    "poll_infinite_with_context",
+    "poll_until",
+    "poll_until_context_cancel",
+    "poll_until_context_timeout",
+    "poll_until_with_context",
+    "poll_with_context",
+    "poller",
+    "to_seconds",
+    "until",
+    "until_with_context",
+    "wait_for",
+    "wait_for_with_context",
+    "with_cancel",
+    "with_deadline",
+    "with_timeout",
+]

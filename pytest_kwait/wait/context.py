@@ -1,0 +1,192 @@
+"""Contexts: how a wait learns that it must stop, by hand or by deadline, from its callers' callers.
+
+A deadline is noticed by whoever looks (`err`, `wait`); no thread and no timer runs for it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
+from .durations import Duration, to_seconds
+from .interruption import Canceled, DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "CancelFunc",
+    "Context",
+    "background",
+    "context_for_channel",
+    "with_cancel",
+    "with_deadline",
+    "with_timeout",
+]
+
+# How often a context below somebody else's event looks at that event: only one can be waited on.
+_SLICE = 0.05
+
+
+class CancelFunc(Protocol):
+    """Ends a context, and all that were made from it; calls after the first change nothing."""
+
+    def __call__(self, cause: BaseException | None = None) -> None:
+        """End the context, keeping `cause` as its `cause`."""
+        ...
+
+
+class Context:
+    """Carries the end of a wait down to everything it calls. Made by the functions of this module.
+
+    Safe to use from any thread.
+
+    Source: package context of Go, without values.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        parent: Context | None = None,
+        at: float = math.inf,
+        channel: threading.Event | None = None,
+    ) -> None:
+        self.clock = clock
+        """The clock that every wait under this context runs on."""
+        self.deadline: Deadline = Deadline(
+            min(at, parent.deadline.at if parent else math.inf), clock
+        )
+        """The earliest deadline of this context and those it was made from."""
+        self._parent = parent
+        self._channel: threading.Event | None = channel or (parent._channel if parent else None)
+        self._done = channel or threading.Event()
+        self._wakeup = self._done
+        self._children: weakref.WeakSet[Context] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._reason: Callable[[], Canceled | DeadlineExceeded] | None = None
+        self._cause: BaseException | None = None
+        if parent is not None:
+            with parent._lock:
+                parent._children.add(self)
+
+    @property
+    def done(self) -> threading.Event:
+        """Set on cancellation; for a deadline only once `err` or `wait` has noticed it."""
+        return self._done
+
+    def err(self) -> Canceled | DeadlineExceeded | None:
+        """Why the context has ended, as an error that can be raised; None while it has not."""
+        if self._reason is None:
+            self._notice()
+        if self._reason is None:
+            return None
+        error = self._reason()
+        error.__cause__ = self._cause
+        return error
+
+    def cause(self) -> BaseException | None:
+        """Say what the context was cancelled with; else `err()`, which is None while it lives.
+
+        Source: context.Cause of Go.
+        """
+        error = self.err()
+        return None if error is None else error.__cause__ or error
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Return True once the context has ended, False after `seconds` (None: no limit)."""
+        left = self.deadline.remaining
+        if seconds is not None:
+            left = min(left, seconds)
+        if left > 0 and self.err() is None:
+            self._block(left)
+        return self.err() is not None
+
+    def limited(self, timeout: Duration) -> Context:
+        """Give this context an earlier deadline for one wait: no cancel function to call.
+
+        Args:
+            timeout: from now; zero is a deadline that has passed.
+        """
+        at = self.clock.monotonic() + to_seconds(timeout, what="timeout")
+        view = Context(self.clock, parent=self, at=at)
+        view._wakeup = self._wakeup
+        return view
+
+    def _block(self, seconds: float) -> None:
+        if self._channel is None or self._channel is self._wakeup:
+            self.clock.wait(self._wakeup, None if math.isinf(seconds) else seconds)
+            return
+        end = self.clock.monotonic() + seconds
+        while self.err() is None and (left := end - self.clock.monotonic()) > 0:
+            self.clock.wait(self._wakeup, min(left, _SLICE))
+
+    def _notice(self) -> None:
+        """Take over an end that nobody told this context about."""
+        above = self._parent.err() if self._parent is not None else None
+        if above is not None:
+            self._end(type(above), above.__cause__)
+        elif self.deadline.expired:
+            self._end(DeadlineExceeded, None)
+        elif self._channel is not None and self._channel.is_set():
+            self._end(Canceled, None)
+
+    def _end(
+        self,
+        reason: Callable[[], Canceled | DeadlineExceeded],
+        cause: BaseException | None,
+    ) -> None:
+        with self._lock:
+            if self._reason is not None:
+                return
+            self._cause = cause
+            self._reason = reason
+            children = list(self._children)
+        if self._done is not self._channel:  # somebody else's event is not ours to set
+            self._done.set()
+        for child in children:
+            child._end(reason, cause)
+
+    def _cancel(self, cause: BaseException | None = None) -> None:
+        if self.err() is None:  # a deadline that has passed unnoticed came first
+            self._end(Canceled, cause)
+
+
+def background(clock: Clock = SYSTEM_CLOCK) -> Context:
+    """Make a context that never ends, to make others from."""
+    return Context(clock)
+
+
+def context_for_channel(channel: threading.Event, clock: Clock = SYSTEM_CLOCK) -> Context:
+    """Make a context that is cancelled once `channel` is set, by whomever.
+
+    Contexts made from it by `with_cancel` and its kin notice that within 50 ms.
+
+    Source: util/wait/wait.go ContextForChannel.
+    """
+    return Context(clock, channel=channel)
+
+
+def with_cancel(parent: Context) -> tuple[Context, CancelFunc]:
+    """Make a context that ends with `parent`, or when the function beside it is called."""
+    context = Context(parent.clock, parent=parent)
+    return context, context._cancel
+
+
+def with_deadline(parent: Context, deadline: Deadline) -> tuple[Context, CancelFunc]:
+    """As `with_cancel`, ending at the latest at `deadline` with `DeadlineExceeded`."""
+    context = Context(parent.clock, parent=parent, at=deadline.at)
+    return context, context._cancel
+
+
+def with_timeout(parent: Context, timeout: Duration) -> tuple[Context, CancelFunc]:
+    """As `with_deadline`, `timeout` from now; zero is a deadline that has passed.
+
+    Raises:
+        InvalidArgument: `timeout` is no duration, or negative.
+    """
+    seconds = to_seconds(timeout, what="timeout")
+    return with_deadline(parent, Deadline.after(seconds, parent.clock))

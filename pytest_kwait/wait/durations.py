@@ -1,0 +1,120 @@
+"""Durations as people write them: seconds, `timedelta`, or Go's `1m30s`."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+from typing import TypeAlias
+
+from pytest_kwait.errors import InvalidArgument
+
+__all__ = ["Duration", "format_duration", "to_seconds"]
+
+Duration: TypeAlias = float | int | timedelta | str
+"""Seconds as a number or as digits in a string, a `timedelta`, or a Go duration string."""
+
+_UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,  # micro sign
+    "μs": 1e-6,  # Greek mu: Go accepts both
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_TERM = re.compile(rf"({_NUMBER})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_TERMS = re.compile(rf"(?:{_TERM.pattern})+", re.ASCII)
+_SECONDS = re.compile(_NUMBER, re.ASCII)
+_FORMS = "seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
+
+
+def to_seconds(
+    value: Duration, *, what: str = "duration", source: str | None = None, allow_zero: bool = True
+) -> float:
+    """`value` in seconds: finite and not negative; zero too is refused without `allow_zero`.
+
+    Args:
+        value: seconds, a `timedelta`, or a string: digits (seconds) or a Go duration.
+        what: the name of the setting or argument, for the message.
+        source: where the value came from, for the message; None for a call's argument.
+        allow_zero: whether 0 is a valid value.
+
+    Raises:
+        InvalidArgument: the value is no duration, is not finite, or is below what is allowed.
+
+    Source: time.ParseDuration of Go for the string form.
+    """
+    seconds = _seconds(value)
+    if seconds is None or not math.isfinite(seconds):
+        raise InvalidArgument(what, value, f"use {_FORMS}", source)
+    if seconds < 0 or (seconds == 0 and not allow_zero):
+        least = "not below zero" if allow_zero else "above zero"
+        raise InvalidArgument(what, value, f"use {_FORMS}, {least}", source)
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """Write the duration as Go does: `1m30s`, `2m0s`, `1.5s`, `350ms`, `0s`.
+
+    Args:
+        seconds: any finite number; parts of a nanosecond are rounded.
+
+    Source: Duration.String of Go.
+    """
+    total = round(abs(seconds) * 1e9)
+    sign = "-" if seconds < 0 and total else ""
+    if total < 1_000_000_000:
+        return sign + _format_fraction(total)
+    whole, rest = divmod(total, 1_000_000_000)
+    minutes, second = divmod(whole, 60)
+    hours, minute = divmod(minutes, 60)
+    text = f"{_trim(f'{second}.{rest:09d}')}s"
+    if hours:
+        text = f"{hours}h{minute}m{text}"
+    elif minute:
+        text = f"{minute}m{text}"
+    return sign + text
+
+
+def _seconds(value: object) -> float | None:
+    """Find the plain number behind `value`; None where there is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, int | float):
+        try:
+            return float(value)
+        except OverflowError:  # an int beyond what a float can say
+            return None
+    if isinstance(value, str):
+        return _parse(value.strip())
+    return None
+
+
+def _parse(text: str) -> float | None:
+    sign = -1.0 if text.startswith("-") else 1.0
+    text = text[1:] if text[:1] in ("-", "+") else text
+    if _SECONDS.fullmatch(text):
+        return sign * float(text)
+    if not _TERMS.fullmatch(text):
+        return None
+    return sign * math.fsum(float(number) * _UNITS[unit] for number, unit in _TERM.findall(text))
+
+
+def _format_fraction(nanoseconds: int) -> str:
+    """Less than a second, in the unit that keeps a digit before the point."""
+    if nanoseconds == 0:
+        return "0s"
+    for unit, size in (("ms", 1_000_000), ("µs", 1_000)):
+        if nanoseconds >= size:
+            whole, rest = divmod(nanoseconds, size)
+            return f"{_trim(f'{whole}.{rest:0{len(str(size)) - 1}d}')}{unit}"
+    return f"{nanoseconds}ns"
+
+
+def _trim(number: str) -> str:
+    return number.rstrip("0").rstrip(".")

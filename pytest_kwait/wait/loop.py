@@ -1,0 +1,85 @@
+"""The one loop of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from .context import Context
+from .interruption import Canceled, DeadlineExceeded, ErrWaitTimeout
+from .timer import Tick
+
+if TYPE_CHECKING:
+    from .timer import Timer
+
+__all__ = [
+    "ConditionFunc",
+    "ConditionWithContextFunc",
+    "loop_condition_until_context",
+    "raise_interruption",
+]
+
+ConditionFunc: TypeAlias = Callable[[], bool]
+"""Returns True once done; raises to give up."""
+ConditionWithContextFunc: TypeAlias = Callable[[Context], bool]
+"""As `ConditionFunc`, told when its caller wants to stop."""
+Interruption: TypeAlias = Canceled | DeadlineExceeded | ErrWaitTimeout
+
+
+def loop_condition_until_context(
+    ctx: Context,
+    timer: Timer,
+    immediate: bool,
+    sliding: bool,
+    condition: ConditionWithContextFunc,
+) -> Interruption | None:
+    """Call `condition` at the ticks of `timer` until it is true, raises, or the loop must end.
+
+    With `immediate` the condition is called before the first pause, and so at least once, whether
+    or not the context has ended. Without, it is not called at all if the context ends before the
+    first tick. It is called at most once after the context has ended, and never interrupted.
+
+    Args:
+        ctx: ends the loop; its clock passes the pauses.
+        timer: decides the pauses, and may end the loop.
+        immediate: look before the first pause.
+        sliding: a pause begins when the condition has returned; else when it is called, so that
+            the interval includes the condition's own time.
+        condition: what to wait for; what it raises comes through.
+
+    Returns:
+        None once the condition is true, else why the loop ended: returned, not raised, so that
+        callers can tell it from what the condition raised.
+
+    Source: util/wait/loop.go loopConditionUntilContext.
+    """
+    try:
+        if not sliding:
+            timer.start(ctx)
+        if immediate and condition(ctx):
+            return None
+        if sliding:
+            timer.start(ctx)
+        while True:
+            tick = timer.wait(ctx)
+            if tick is Tick.ENDED:
+                return ErrWaitTimeout()
+            # Whoever stops a loop counts on at most one more call: look after every pause.
+            if (error := ctx.err()) is not None:
+                return error
+            if not sliding:
+                timer.next(ctx)
+            if condition(ctx):
+                return None
+            if tick is Tick.LAST:
+                return ErrWaitTimeout()
+            if sliding:
+                timer.next(ctx)
+    finally:
+        timer.stop()
+
+
+def raise_interruption(error: Interruption | None) -> None:
+    """Raise what ended a loop early; nothing if its condition came true."""
+    if error is not None:
+        raise error

@@ -1,0 +1,137 @@
+"""Timers: the pauses of the loop. They know when to look next; the context waits for it."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .context import Context
+
+__all__ = ["FixedTimer", "NoopTimer", "Tick", "Timer", "VariableTimer", "next_on_grid"]
+
+
+class Tick(enum.Enum):
+    """How a pause ended."""
+
+    FIRED = enum.auto()
+    """Its time is up: look again."""
+    LAST = enum.auto()
+    """No pause will follow: look once more, then give up."""
+    ENDED = enum.auto()
+    """No pause will follow: give up."""
+    DONE = enum.auto()
+    """The context ended first."""
+
+
+class Timer(Protocol):
+    """Decides the pauses of one loop; used by one thread, once.
+
+    Source: util/wait/timer.go Timer.
+    """
+
+    def start(self, ctx: Context) -> None:
+        """Begin the first interval."""
+        ...
+
+    def wait(self, ctx: Context) -> Tick:
+        """Return at the end of the interval that `start` or `next` began, or with the context."""
+        ...
+
+    def next(self, ctx: Context) -> None:
+        """Begin the interval after one that fired."""
+        ...
+
+    def stop(self) -> None:
+        """Let go of what the timer holds; the loop is over."""
+        ...
+
+
+class NoopTimer:
+    """No pause at all.
+
+    Source: util/wait/timer.go noopTimer.
+    """
+
+    def start(self, ctx: Context) -> None:
+        """Nothing to begin."""
+
+    def wait(self, ctx: Context) -> Tick:
+        """Fire at once, unless the context has ended."""
+        return Tick.DONE if ctx.err() is not None else Tick.FIRED
+
+    def next(self, ctx: Context) -> None:
+        """Nothing to begin."""
+
+    def stop(self) -> None:
+        """Nothing to let go of."""
+
+
+class FixedTimer:
+    """Fires on a fixed grid; a look that takes longer than `interval` is followed by one at once.
+
+    Ticks missed by more than one interval are dropped, and the grid stays where it was.
+
+    Args:
+        interval: seconds, above zero.
+
+    Source: util/wait/timer.go fixedTimer, time.Ticker of Go.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self.interval = interval
+        self._due = 0.0
+
+    def start(self, ctx: Context) -> None:
+        """Lay the grid from now on."""
+        self._due = ctx.clock.monotonic() + self.interval
+
+    def wait(self, ctx: Context) -> Tick:
+        """Return at the next point of the grid, at once if one has passed since the last."""
+        if ctx.wait(self._due - ctx.clock.monotonic()):
+            return Tick.DONE
+        self._due = next_on_grid(self._due, self.interval, ctx.clock.monotonic())
+        return Tick.FIRED
+
+    def next(self, ctx: Context) -> None:
+        """Nothing to begin: the grid goes on by itself."""
+
+    def stop(self) -> None:
+        """Nothing to let go of."""
+
+
+class VariableTimer:
+    """Asks for the length of every interval when it begins.
+
+    Args:
+        delay: gives the next interval in seconds.
+
+    Source: util/wait/timer.go variableTimer.
+    """
+
+    def __init__(self, delay: Callable[[], float]) -> None:
+        self._delay = delay
+        self._due = 0.0
+
+    def start(self, ctx: Context) -> None:
+        """Begin the first interval."""
+        self._due = ctx.clock.monotonic() + self._delay()
+
+    def wait(self, ctx: Context) -> Tick:
+        """Return when the interval is over."""
+        return Tick.DONE if ctx.wait(self._due - ctx.clock.monotonic()) else Tick.FIRED
+
+    def next(self, ctx: Context) -> None:
+        """Begin the next interval now."""
+        self.start(ctx)
+
+    def stop(self) -> None:
+        """Nothing to let go of."""
+
+
+def next_on_grid(due: float, interval: float, now: float) -> float:
+    """Find the first point after both `due` and `now` of the grid that `due` lies on, in seconds."""
+    missed = max(0, int((now - due) // interval))
+    return due + interval * (missed + 1)
