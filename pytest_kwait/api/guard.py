@@ -1,0 +1,287 @@
+"""Hard limits: one thread shuts the sockets of requests whose time is over.
+
+A read timeout alone does not end a request whose answer trickles in, and closing a response from
+another thread blocks on the reader's own lock. Shutting the socket down does neither: the reader
+wakes at once with an error or an end of file, and finds the cause at its guard.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import socket
+import threading
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["Cause", "Duplicate", "Guard", "Watchdog"]
+
+
+class Cause(Enum):
+    """Why a guard cut its request off."""
+
+    DEADLINE = "deadline"
+    INACTIVE = "inactive"
+    CLOSED = "closed"
+
+
+class Duplicate:
+    """A second descriptor of a connection's socket, kept to shut the connection down.
+
+    Wrapping a socket in TLS detaches the original, so a connection that is being set up can only
+    be reached through a duplicate made before. It lives as long as the connection or a guard
+    holds it: http.client gives up a connection while the last answer is still being read.
+
+    Args:
+        original: the connected socket, before TLS.
+    """
+
+    def __init__(self, original: socket.socket) -> None:
+        self._socket = original.dup()
+        self._lock = threading.Lock()
+        self._holders = 1
+        self._guard: Guard | None = None
+
+    def hold(self, guard: Guard) -> None:
+        """Let `guard` alone shut the connection from now on; keep it until one more `drop`."""
+        with self._lock:
+            self._holders += 1
+            self._guard = guard
+
+    def drop(self) -> None:
+        """Close the descriptor if nobody else holds it."""
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._socket.close()
+
+    def shut(self, guard: Guard) -> None:
+        """End both directions of the connection, unless it serves another guard's request now."""
+        with self._lock:
+            if self._guard is not guard:
+                return
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                # Not connected any more: what was to be ended has ended.
+                return
+
+
+class Guard:
+    """The limit of one request.
+
+    Sockets live in real time, so the deadline is taken as the seconds that remain of it now.
+
+    Args:
+        deadline: when the request must be over.
+        inactivity: seconds without a byte after which it is cut off as well; None for no limit.
+    """
+
+    def __init__(self, deadline: Deadline, inactivity: float | None = None) -> None:
+        now = SYSTEM_CLOCK.monotonic()
+        self.limit = deadline.remaining
+        self.inactivity = inactivity
+        self.cause: Cause | None = None
+        self.dialed = False
+        self._deadline_at = now + self.limit
+        self._active_at = now
+        self._lock = threading.Lock()
+        self._duplicate: Duplicate | None = None
+        self._over = False
+        self._changed = threading.Event()
+        WATCHDOG.watch(self)
+
+    @property
+    def due(self) -> float:
+        """The next moment, in real monotonic seconds, at which the guard may have to cut."""
+        if self.inactivity is None:
+            return self._deadline_at
+        return min(self._deadline_at, self._active_at + self.inactivity)
+
+    @property
+    def over(self) -> bool:
+        """Whether the request has ended, so that there is nothing left to cut."""
+        return self._over
+
+    @property
+    def expired(self) -> bool:
+        """Whether the deadline has passed, cut or not."""
+        return SYSTEM_CLOCK.monotonic() >= self._deadline_at
+
+    def touch(self) -> None:
+        """Note that bytes have come: the time of inactivity starts again."""
+        self._active_at = SYSTEM_CLOCK.monotonic()
+
+    def bind(self, duplicate: Duplicate) -> None:
+        """Take the socket that the request runs over; shut it if the time is over already."""
+        duplicate.hold(self)
+        with self._lock:
+            previous, self._duplicate = self._duplicate, duplicate
+            cut = self.cause is not None
+        if previous is not None:
+            previous.drop()
+        if cut:
+            duplicate.shut(self)
+
+    def cut(self, cause: Cause) -> None:
+        """End the request now, from any thread; without effect on one that has ended."""
+        with self._lock:
+            if self._over or self.cause is not None:
+                return
+            self.cause = cause
+            if self._duplicate is not None:
+                self._duplicate.shut(self)
+        self._changed.set()
+
+    def look(self, now: float) -> bool:
+        """Cut the request if its moment has come; return whether to look again at `due`."""
+        if self._over or self.cause is not None:
+            return False
+        if now >= self._deadline_at:
+            self.cut(Cause.DEADLINE)
+        elif now >= self.due:
+            self.cut(Cause.INACTIVE)
+        else:
+            return True
+        return False
+
+    def release(self) -> Cause | None:
+        """Let the socket go; return what the request was cut off for, None if it was not."""
+        with self._lock:
+            self._over = True
+            duplicate, self._duplicate = self._duplicate, None
+        if duplicate is not None:
+            duplicate.drop()
+        WATCHDOG.forget(self)
+        return self.cause
+
+    def dial(
+        self, connect: Callable[[], socket.socket], failures: tuple[type[Exception], ...]
+    ) -> socket.socket:
+        """Run `connect`, which nothing can interrupt, no longer than the request may last.
+
+        Resolving a name and trying one address after the other has no limit of its own, so it
+        happens on a thread that is left behind when the time is over.
+
+        Args:
+            connect: returns a connected socket.
+            failures: what it may raise; raised here as well.
+
+        Raises:
+            TimeoutError: the request was cut off meanwhile; `cause` says why.
+        """
+        with self._lock:
+            if self.cause is None:
+                self._changed.clear()
+        self.dialed = True
+        attempt = _Attempt(connect, failures, self._changed)
+        threading.Thread(target=attempt.run, name="kwait-dial", daemon=True).start()
+        SYSTEM_CLOCK.wait(self._changed)
+        return attempt.take()
+
+
+class _Attempt:
+    """One attempt to connect, on a thread of its own."""
+
+    def __init__(
+        self,
+        connect: Callable[[], socket.socket],
+        failures: tuple[type[Exception], ...],
+        changed: threading.Event,
+    ) -> None:
+        self._connect = connect
+        self._failures = failures
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._abandoned = False
+        self._socket: socket.socket | None = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        connected: socket.socket | None = None
+        error: Exception | None = None
+        try:
+            connected = self._connect()
+        except self._failures as failure:
+            error = failure
+        finally:
+            with self._lock:
+                self._socket, self._error = connected, error
+                abandoned = self._abandoned
+            if abandoned and connected is not None:
+                connected.close()
+            self._changed.set()
+
+    def take(self) -> socket.socket:
+        with self._lock:
+            if self._socket is not None:
+                return self._socket
+            if self._error is not None:
+                raise self._error
+            self._abandoned = True
+        raise TimeoutError("the connection was not established in time")
+
+
+class Watchdog:
+    """The thread that looks at guards when their moment comes; started with the first of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._order = itertools.count()
+        self._heap: list[tuple[float, int, Guard]] = []
+        self._released = 0
+        self._thread: threading.Thread | None = None
+
+    def watch(self, guard: Guard) -> None:
+        """Cut `guard` at its moment."""
+        due = guard.due
+        if math.isinf(due):
+            return
+        with self._lock:
+            earliest = not self._heap or due < self._heap[0][0]
+            heapq.heappush(self._heap, (due, next(self._order), guard))
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._run, name="kwait-watchdog", daemon=True
+                )
+                self._thread.start()
+            elif earliest:
+                self._wake.set()
+
+    def forget(self, guard: Guard) -> None:
+        """Note that `guard` is over; its entry goes with the next clearing up."""
+        if math.isinf(guard.due):
+            return
+        with self._lock:
+            self._released += 1
+            # Fast requests with a far deadline would otherwise pile up until it comes.
+            if self._released > 64 and self._released * 2 > len(self._heap):
+                self._heap = [entry for entry in self._heap if not entry[2].over]
+                heapq.heapify(self._heap)
+                self._released = 0
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                self._wake.clear()
+                now = SYSTEM_CLOCK.monotonic()
+                due: list[Guard] = []
+                while self._heap and self._heap[0][0] <= now:
+                    due.append(heapq.heappop(self._heap)[2])
+                again = [guard for guard in due if guard.look(now)]
+                for guard in again:
+                    heapq.heappush(self._heap, (guard.due, next(self._order), guard))
+                timeout = self._heap[0][0] - now if self._heap else None
+            SYSTEM_CLOCK.wait(self._wake, timeout)
+
+
+WATCHDOG = Watchdog()

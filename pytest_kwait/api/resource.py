@@ -1,0 +1,280 @@
+"""Resources: what the API calls a kind, where it lives, and the built-in ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "BUILT_IN",
+    "CONFIG_MAPS",
+    "CONTROLLER_REVISIONS",
+    "CRON_JOBS",
+    "CUSTOM_RESOURCE_DEFINITIONS",
+    "DAEMON_SETS",
+    "DEPLOYMENTS",
+    "ENDPOINTS",
+    "ENDPOINT_SLICES",
+    "EVENTS",
+    "HORIZONTAL_POD_AUTOSCALERS",
+    "INGRESSES",
+    "JOBS",
+    "LEASES",
+    "LIMIT_RANGES",
+    "NAMESPACES",
+    "NETWORK_POLICIES",
+    "NODES",
+    "PERSISTENT_VOLUMES",
+    "PERSISTENT_VOLUME_CLAIMS",
+    "PODS",
+    "POD_DISRUPTION_BUDGETS",
+    "PRIORITY_CLASSES",
+    "REPLICATION_CONTROLLERS",
+    "REPLICA_SETS",
+    "RESOURCE_QUOTAS",
+    "SECRETS",
+    "SERVICES",
+    "SERVICE_ACCOUNTS",
+    "STANDARD_VERBS",
+    "STATEFUL_SETS",
+    "STORAGE_CLASSES",
+    "Resource",
+    "split_api_version",
+]
+
+STANDARD_VERBS = frozenset(
+    {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of object as a server offers it.
+
+    Args:
+        group: the API group; empty for the core group.
+        version: the version within the group, for example `v1`.
+        plural: the name in the URL, for example `pods`.
+        kind: the name in the object, for example `Pod`.
+        namespaced: whether objects live in a namespace.
+        singular: the lower-case singular name; may be empty.
+        short_names: abbreviations, for example `po`.
+        verbs: what the server lets clients do.
+        subresources: parts with a URL of their own, for example `status`.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    verbs: frozenset[str] = field(default=STANDARD_VERBS, repr=False)
+    subresources: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of its objects: `v1` or `batch/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """The plural with its group, as kubectl prints and takes it: `pods` or `jobs.batch`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(
+        self,
+        namespace: str | None = None,
+        name: str | None = None,
+        subresource: str | None = None,
+    ) -> str:
+        """Return the URL path of a collection, of one object, or of a part of one.
+
+        Args:
+            namespace: where to look; None for all namespaces. Ignored for cluster-scoped kinds.
+            name: one object of the collection; None for the collection.
+            subresource: a part of the object, for example `status` or `proxy/pods`.
+
+        Raises:
+            InvalidArgument: a name that cannot be part of a path, an object of a namespaced kind
+                without its namespace, or a subresource without a name.
+        """
+        parts = ["/apis" if self.group else "/api", self.group, self.version]
+        if self.namespaced and namespace is not None:
+            parts += ["namespaces", _segment("namespace", namespace)]
+        elif self.namespaced and name is not None:
+            raise InvalidArgument(
+                "namespace", namespace, f"{self.kind} {name} lives in a namespace, name it"
+            )
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(_segment("name", name))
+        if subresource is not None:
+            if name is None:
+                raise InvalidArgument("name", name, f"{subresource} is a part of one named object")
+            parts += [_segment("subresource", part) for part in subresource.split("/")]
+        return "/".join(part for part in parts if part)
+
+
+def _segment(what: str, value: str) -> str:
+    # An empty name would address the collection, "..", "/" and "%" another object.
+    # Source: Kubernetes apimachinery/pkg/api/validation/path/name.go, IsValidPathSegmentName.
+    if not value or value in {".", ".."} or "/" in value or "%" in value:
+        raise InvalidArgument(what, value, "a name that is not empty, . or .., without / and %")
+    return quote(value, safe=":")
+
+
+def split_api_version(api_version: str) -> tuple[str, str]:
+    """Split an `apiVersion` into group and version; the group of `v1` is empty."""
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+
+def _built_in(
+    api_version: str,
+    plural: str,
+    kind: str,
+    *short_names: str,
+    namespaced: bool = True,
+    subresources: tuple[str, ...] = (),
+) -> Resource:
+    group, version = split_api_version(api_version)
+    return Resource(
+        group=group,
+        version=version,
+        plural=plural,
+        kind=kind,
+        namespaced=namespaced,
+        singular=kind.lower(),
+        short_names=short_names,
+        subresources=frozenset(subresources),
+    )
+
+
+_STATUS = ("status",)
+_SCALED = ("scale", "status")
+
+PODS = _built_in(
+    "v1",
+    "pods",
+    "Pod",
+    "po",
+    subresources=(
+        "attach",
+        "binding",
+        "ephemeralcontainers",
+        "eviction",
+        "exec",
+        "log",
+        "portforward",
+        "proxy",
+        "resize",
+        "status",
+    ),
+)
+NODES = _built_in("v1", "nodes", "Node", "no", namespaced=False, subresources=("proxy", "status"))
+NAMESPACES = _built_in(
+    "v1", "namespaces", "Namespace", "ns", namespaced=False, subresources=("finalize", "status")
+)
+SERVICE_ACCOUNTS = _built_in(
+    "v1", "serviceaccounts", "ServiceAccount", "sa", subresources=("token",)
+)
+CONFIG_MAPS = _built_in("v1", "configmaps", "ConfigMap", "cm")
+SECRETS = _built_in("v1", "secrets", "Secret")
+SERVICES = _built_in("v1", "services", "Service", "svc", subresources=("proxy", "status"))
+ENDPOINTS = _built_in("v1", "endpoints", "Endpoints", "ep")
+EVENTS = _built_in("v1", "events", "Event", "ev")
+LIMIT_RANGES = _built_in("v1", "limitranges", "LimitRange", "limits")
+RESOURCE_QUOTAS = _built_in("v1", "resourcequotas", "ResourceQuota", "quota", subresources=_STATUS)
+REPLICATION_CONTROLLERS = _built_in(
+    "v1", "replicationcontrollers", "ReplicationController", "rc", subresources=_SCALED
+)
+PERSISTENT_VOLUMES = _built_in(
+    "v1", "persistentvolumes", "PersistentVolume", "pv", namespaced=False, subresources=_STATUS
+)
+PERSISTENT_VOLUME_CLAIMS = _built_in(
+    "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", subresources=_STATUS
+)
+REPLICA_SETS = _built_in("apps/v1", "replicasets", "ReplicaSet", "rs", subresources=_SCALED)
+DEPLOYMENTS = _built_in("apps/v1", "deployments", "Deployment", "deploy", subresources=_SCALED)
+STATEFUL_SETS = _built_in("apps/v1", "statefulsets", "StatefulSet", "sts", subresources=_SCALED)
+DAEMON_SETS = _built_in("apps/v1", "daemonsets", "DaemonSet", "ds", subresources=_STATUS)
+CONTROLLER_REVISIONS = _built_in("apps/v1", "controllerrevisions", "ControllerRevision")
+JOBS = _built_in("batch/v1", "jobs", "Job", subresources=_STATUS)
+CRON_JOBS = _built_in("batch/v1", "cronjobs", "CronJob", "cj", subresources=_STATUS)
+HORIZONTAL_POD_AUTOSCALERS = _built_in(
+    "autoscaling/v2",
+    "horizontalpodautoscalers",
+    "HorizontalPodAutoscaler",
+    "hpa",
+    subresources=_STATUS,
+)
+POD_DISRUPTION_BUDGETS = _built_in(
+    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", subresources=_STATUS
+)
+INGRESSES = _built_in("networking.k8s.io/v1", "ingresses", "Ingress", "ing", subresources=_STATUS)
+NETWORK_POLICIES = _built_in("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", "netpol")
+LEASES = _built_in("coordination.k8s.io/v1", "leases", "Lease")
+ENDPOINT_SLICES = _built_in("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
+STORAGE_CLASSES = _built_in(
+    "storage.k8s.io/v1", "storageclasses", "StorageClass", "sc", namespaced=False
+)
+PRIORITY_CLASSES = _built_in(
+    "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "pc", namespaced=False
+)
+CUSTOM_RESOURCE_DEFINITIONS = _built_in(
+    "apiextensions.k8s.io/v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    "crd",
+    "crds",
+    namespaced=False,
+    subresources=_STATUS,
+)
+
+BUILT_IN: Mapping[str, Resource] = MappingProxyType(
+    {
+        resource.qualified: resource
+        for resource in (
+            PODS,
+            NODES,
+            NAMESPACES,
+            SERVICE_ACCOUNTS,
+            CONFIG_MAPS,
+            SECRETS,
+            SERVICES,
+            ENDPOINTS,
+            EVENTS,
+            LIMIT_RANGES,
+            RESOURCE_QUOTAS,
+            REPLICATION_CONTROLLERS,
+            PERSISTENT_VOLUMES,
+            PERSISTENT_VOLUME_CLAIMS,
+            REPLICA_SETS,
+            DEPLOYMENTS,
+            STATEFUL_SETS,
+            DAEMON_SETS,
+            CONTROLLER_REVISIONS,
+            JOBS,
+            CRON_JOBS,
+            HORIZONTAL_POD_AUTOSCALERS,
+            POD_DISRUPTION_BUDGETS,
+            INGRESSES,
+            NETWORK_POLICIES,
+            LEASES,
+            ENDPOINT_SLICES,
+            STORAGE_CLASSES,
+            PRIORITY_CLASSES,
+            CUSTOM_RESOURCE_DEFINITIONS,
+        )
+    }
+)
+"""What every supported server has, by qualified name, in the order kubectl prefers."""

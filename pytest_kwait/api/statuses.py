@@ -1,0 +1,180 @@
+"""Errors from answers and from answers that did not come, with the facts that policies need."""
+
+from __future__ import annotations
+
+import errno
+import http
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from http.client import RemoteDisconnected
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from urllib3 import exceptions
+
+from pytest_kwait.errors import ApiError
+
+if TYPE_CHECKING:
+    from pytest_kwait.clock import Clock
+
+__all__ = ["error_of_answer", "error_of_connection", "error_of_status", "excerpt", "unreadable"]
+
+_EXCERPT = 200
+_object: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
+
+
+def error_of_answer(
+    method: str,
+    path: str,
+    status: int,
+    headers: Mapping[str, str],
+    data: bytes,
+    clock: Clock,
+) -> ApiError:
+    """Return the error that an answer of status 300 or more stands for.
+
+    The server's own Status object is taken as it is. Anything else (a proxy's page, the text
+    `404 page not found` of an API group that is not served) has no reason, and its first words as
+    the message.
+    """
+    retry_after = _retry_after(headers, clock)
+    try:
+        body = _object.decode(data)
+    except msgspec.DecodeError:
+        body = {}
+    if body.get("kind") == "Status":
+        error = error_of_status(body, method, path, status)
+        if retry_after is not None:
+            error.retry_after = retry_after
+        return error
+    return ApiError(
+        excerpt(data) or _phrase(status),
+        status=status,
+        method=method,
+        path=path,
+        retry_after=retry_after,
+    )
+
+
+def error_of_status(
+    body: Mapping[str, Any], method: str, path: str, status: int | None = None
+) -> ApiError:
+    """Return the error of a Status object; its own code counts where no HTTP status is given."""
+    code = status if status is not None else body.get("code")
+    details = body.get("details")
+    seconds = details.get("retryAfterSeconds") if isinstance(details, Mapping) else None
+    reason = str(body.get("reason") or "")
+    if not isinstance(code, int):
+        code = 410 if reason in {"Expired", "Gone"} else 500
+    return ApiError(
+        str(body.get("message") or "") or reason or _phrase(code),
+        status=code,
+        reason=reason,
+        method=method,
+        path=path,
+        retry_after=float(seconds) if isinstance(seconds, int) and seconds > 0 else None,
+        body=body,
+    )
+
+
+def unreadable(method: str, path: str, status: int, data: bytes, expected: str) -> ApiError:
+    """Return the error of an answer that is none of the API: `NotJSON`, with its first words."""
+    return ApiError(
+        f"expected {expected}, got {excerpt(data) or 'nothing'}",
+        status=status,
+        reason="NotJSON",
+        method=method,
+        path=path,
+    )
+
+
+def error_of_connection(method: str, path: str, error: BaseException) -> ApiError:
+    """Return the error of a request that got no answer, or not the whole of it.
+
+    The status is 0, the reason one of `DNS`, `ConnectionRefused`, `ConnectionReset`, `Timeout`,
+    `TLS`, `Proxy` and `ConnectionFailed`.
+    """
+    causes = list(_causes(error))
+    message = str(causes[-1]) or type(causes[-1]).__name__
+    for cause in causes:
+        reason = _reason(cause)
+        if reason:
+            break
+    else:
+        reason = "ConnectionFailed"
+    return ApiError(message, status=0, reason=reason, method=method, path=path)
+
+
+def excerpt(data: bytes) -> str:
+    """Return the first words of an answer on one line, tags of HTML left out."""
+    text = data[: 8 * _EXCERPT].decode("utf-8", "replace")
+    text = re.sub(r"(?s)<(script|style)\b.*?</\1>|<[^>]*>", " ", text)
+    text = " ".join(text.split())
+    printable = "".join(char if char.isprintable() else "?" for char in text)
+    return printable if len(printable) <= _EXCERPT else printable[: _EXCERPT - 1] + "…"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what is behind it, the outermost first."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        inner = current.args[-1] if current.args else None
+        if isinstance(current, exceptions.ProxyError):
+            inner = current.original_error
+        elif isinstance(current, exceptions.MaxRetryError):
+            inner = current.reason
+        current = inner if isinstance(inner, BaseException) else current.__cause__
+
+
+_RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN}
+
+
+def _reason(error: BaseException) -> str:
+    match error:
+        case exceptions.ProxyError():
+            return "Proxy"
+        case exceptions.NameResolutionError():
+            return "DNS"
+        case exceptions.SSLError() | ssl.SSLEOFError() | ssl.SSLError():
+            return "TLS"
+        case exceptions.NewConnectionError() if not isinstance(error.__cause__, OSError):
+            return ""
+        case exceptions.TimeoutError() if not isinstance(error, exceptions.NewConnectionError):
+            return "Timeout"
+        case ConnectionRefusedError():
+            return "ConnectionRefused"
+        case RemoteDisconnected() | exceptions.IncompleteRead():
+            return "ConnectionReset"
+        case TimeoutError():
+            return "Timeout"
+        case OSError() if error.errno in _RESET:
+            return "ConnectionReset"
+        case exceptions.ProtocolError() if not isinstance(
+            error.args[-1] if error.args else None, BaseException
+        ):
+            return "ConnectionReset"
+        case _:
+            return ""
+
+
+def _phrase(status: int) -> str:
+    try:
+        return http.HTTPStatus(status).phrase
+    except ValueError:
+        return "no message"
+
+
+def _retry_after(headers: Mapping[str, str], clock: Clock) -> float | None:
+    """Return the seconds of a Retry-After header: a number, or a date of the wall clock."""
+    value = (headers.get("Retry-After") or "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - clock.time())
+    except ValueError:
+        return None
