@@ -1,0 +1,165 @@
+"""The raw HTTP endpoint that a kubeconfig's context names: requests as they are, answers as they came."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import urllib3
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Answer", "Endpoint"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server said to one request."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    data: bytes = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.data.decode()
+
+    @property
+    def body(self) -> Any:
+        """The body as decoded JSON; as text where it is none."""
+        try:
+            return json.loads(self.data)
+        except ValueError:
+            return self.text
+
+
+class Endpoint:
+    """One API server, reached with the credentials of a kubeconfig.
+
+    Args:
+        kubeconfig: the file; its current context is used.
+        timeout: seconds after which a request without an answer is given up.
+    """
+
+    def __init__(self, kubeconfig: Path, *, timeout: float = 30.0) -> None:
+        config = yaml.safe_load(kubeconfig.read_text())
+        context = _named(config["contexts"], config["current-context"])["context"]
+        cluster = _named(config["clusters"], context["cluster"])["cluster"]
+        user = _named(config["users"], context["user"])["user"]
+        self.server: str = cluster["server"].rstrip("/")
+        self.timeout = timeout
+        self._headers: dict[str, str] = {}
+        if "token" in user:
+            self._headers["Authorization"] = f"Bearer {user['token']}"
+        self._pool = urllib3.PoolManager(
+            ssl_context=_tls(kubeconfig.parent, cluster, user), retries=False, maxsize=8
+        )
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str | None = "application/json",
+        headers: Mapping[str, str] | None = None,
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Send one request and return the whole answer, whatever its status.
+
+        Args:
+            method: the HTTP method.
+            path: path and query, as they go on the wire.
+            body: bytes and text go as they are, None means no body, anything else goes as JSON.
+            content_type: the body's media type; None sends no such header.
+            headers: further headers; they win over the ones made here.
+            token: a bearer token in place of the kubeconfig's; an empty one sends none.
+            timeout: seconds; None takes the endpoint's own.
+        """
+        response = self._open(
+            method, path, body, content_type, headers, token, timeout or self.timeout, stream=False
+        )
+        return Answer(response.status, dict(response.headers.items()), response.data)
+
+    def stream(self, path: str, *, timeout: float = 30.0) -> Iterator[dict[str, Any]]:
+        """Yield the JSON lines of a watch until the server ends it."""
+        response = self._open("GET", path, None, None, None, None, timeout, stream=True)
+        try:
+            rest = b""
+            for chunk in response.stream(65536, decode_content=True):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield json.loads(line)
+        finally:
+            response.close()
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        content_type: str | None,
+        headers: Mapping[str, str] | None,
+        token: str | None,
+        timeout: float,
+        *,
+        stream: bool,
+    ) -> urllib3.BaseHTTPResponse:
+        sent = dict(self._headers)
+        if token is not None:
+            sent.pop("Authorization", None)
+            if token:
+                sent["Authorization"] = f"Bearer {token}"
+        data: bytes | None = None
+        if body is not None:
+            if isinstance(body, str):
+                body = body.encode()
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            if content_type is not None:
+                sent["Content-Type"] = content_type
+        sent.update(headers or {})
+        return self._pool.request(
+            method,
+            self.server + path,
+            body=data,
+            headers=sent,
+            timeout=timeout,
+            preload_content=not stream,
+        )
+
+
+def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(entry for entry in entries if entry["name"] == name)
+
+
+def _tls(folder: Path, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext | None:
+    if not cluster["server"].startswith("https:"):
+        return None
+    context = ssl.create_default_context()
+    if authority := _pem(folder, cluster, "certificate-authority"):
+        context.load_verify_locations(cadata=authority.decode())
+    certificate, key = _pem(folder, user, "client-certificate"), _pem(folder, user, "client-key")
+    if certificate and key:
+        with tempfile.TemporaryDirectory() as private:
+            chain = Path(private, "client.pem")
+            chain.touch(mode=0o600)
+            chain.write_bytes(certificate + b"\n" + key)
+            context.load_cert_chain(chain)
+    return context
+
+
+def _pem(folder: Path, entry: dict[str, Any], name: str) -> bytes | None:
+    if f"{name}-data" in entry:
+        return base64.b64decode(entry[f"{name}-data"])
+    if name in entry:
+        return Path(folder, entry[name]).read_bytes()
+    return None

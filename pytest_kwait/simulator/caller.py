@@ -1,0 +1,41 @@
+"""On whose behalf a write is made, and how it is to be made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["Caller", "internal"]
+
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
+
+
+@dataclass(slots=True)
+class Caller:
+    """One request's circumstances.
+
+    Args:
+        user: the user's name, as reviews and refusals show it.
+        groups: the groups that the user is in.
+        manager: the field manager that the write is recorded under; empty records nothing.
+        dry_run: everything happens but the storing.
+        field_validation: what is done about fields that the kind does not have.
+        warnings: texts that go back as `Warning` headers; filled while the request is served.
+    """
+
+    user: str = "system:kube-controller-manager"
+    groups: tuple[str, ...] = ("system:masters", "system:authenticated")
+    manager: str = ""
+    dry_run: bool = False
+    field_validation: FieldValidation = "Ignore"
+    warnings: list[str] = field(default_factory=list)
+
+    def warn(self, text: str) -> None:
+        """Tell the client something; once is enough."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+def internal() -> Caller:
+    """A controller in this process: its writes are not recorded as a field manager's."""
+    return Caller()

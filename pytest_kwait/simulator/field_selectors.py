@@ -1,0 +1,191 @@
+"""Field selectors: the grammar, the fields that a kind can be selected by, and what they match.
+
+Source: k8s.io/apimachinery pkg/fields/selector.go and the label conversions of each kind in
+k8s.io/kubernetes pkg/apis.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kwait.simulator.status_error import bad_request
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["FieldSelector", "parse_fields"]
+
+_ALWAYS = ("metadata.name", "metadata.namespace")
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "pods": (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ),
+    "events": (
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
+    "nodes": ("spec.unschedulable",),
+    "namespaces": ("status.phase",),
+    "secrets": ("type",),
+    "services": ("spec.clusterIP", "spec.type"),
+    "jobs.batch": ("status.successful",),
+    "replicationcontrollers": ("status.replicas",),
+    "replicasets.apps": ("status.replicas",),
+    "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
+}
+_UNNAMED = frozenset({"jobs.batch", "certificatesigningrequests.certificates.k8s.io"})
+_COUNTS = frozenset({"status.successful", "status.replicas"})
+_RENAMED = {"status.successful": "status.succeeded"}
+_EVENT_NAMES = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
+
+
+class _Term(NamedTuple):
+    field: str
+    equal: bool
+    value: str
+
+
+class FieldSelector:
+    """A parsed selector; an empty one matches everything.
+
+    Args:
+        terms: what must hold, all of it.
+    """
+
+    __slots__ = ("_terms",)
+
+    def __init__(self, terms: list[_Term]) -> None:
+        self._terms = terms
+
+    def __bool__(self) -> bool:
+        return bool(self._terms)
+
+    def matches(self, obj: Obj) -> bool:
+        """Whether the object is selected."""
+        return all((_read(obj, term.field) == term.value) is term.equal for term in self._terms)
+
+    @property
+    def name(self) -> str | None:
+        """The one name that can match, None if several can."""
+        for term in self._terms:
+            if term.field == "metadata.name" and term.equal:
+                return term.value
+        return None
+
+
+def parse_fields(text: str, kind: Kind) -> FieldSelector:
+    """The selector that `text` spells for objects of `kind`.
+
+    Raises:
+        StatusError: 400 with the server's own text: not a selector, or not such a field.
+    """
+    terms = []
+    for part in sorted(_split(text)):
+        if not part:
+            continue
+        found = _term(part)
+        if found is None:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+        terms.append(found._replace(field=_known(found.field, kind)))
+    return FieldSelector(terms)
+
+
+def _split(text: str) -> list[str]:
+    parts, start, escaped = [], 0, False
+    for at, sign in enumerate(text):
+        if escaped:
+            escaped = False
+        elif sign == "\\":
+            escaped = True
+        elif sign == ",":
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
+
+
+def _term(part: str) -> _Term | None:
+    for at in range(len(part)):
+        for operator in ("!=", "==", "="):
+            if part.startswith(operator, at):
+                value = _unescaped(part[at + len(operator) :])
+                return _Term(part[:at], operator != "!=", value)
+    return None
+
+
+def _unescaped(value: str) -> str:
+    out, escaped = [], False
+    for sign in value:
+        if escaped:
+            if sign not in "\\,=":
+                raise bad_request(f"invalid field selector: invalid escape sequence: \\{sign}")
+            out.append(sign)
+            escaped = False
+        elif sign == "\\":
+            escaped = True
+        elif sign in ",=":
+            raise bad_request(
+                f"invalid field selector: unescaped character in value: {sign}"
+            )
+        else:
+            out.append(sign)
+    if escaped:
+        raise bad_request("invalid field selector: invalid escape sequence: \\")
+    return "".join(out)
+
+
+def _known(field: str, kind: Kind) -> str:
+    if field in _ALWAYS:
+        return field
+    stored = field
+    if kind.qualified == "events.events.k8s.io":
+        first, dot, rest = field.partition(".")
+        stored = _EVENT_NAMES.get(first, first) + dot + rest
+    if stored in _FIELDS.get(kind.bucket, ()):
+        return _RENAMED.get(stored, stored)
+    if kind.structure is not None and field in kind.structure.selectable:
+        return field
+    if kind.custom:
+        raise bad_request(f"field label not supported: {field}")
+    if kind.bucket in _UNNAMED:
+        raise bad_request(f'field label "{field}" not supported for {kind.kind}')
+    if kind.bucket in _FIELDS:
+        raise bad_request(f"field label not supported: {field}")
+    raise bad_request(
+        f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    )
+
+
+def _read(obj: Obj, field: str) -> str:
+    if field == "source":
+        source: str = obj.get("source", {}).get("component") or obj.get("reportingComponent", "")
+        return source
+    if field == "status.podIPs":
+        return ",".join(entry.get("ip", "") for entry in obj.get("status", {}).get("podIPs", ()))
+    value: Any = obj
+    for name in field.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    if value is None:
+        if field in _COUNTS or field in _RENAMED.values():
+            return "0"
+        return "false" if field in ("spec.unschedulable", "spec.hostNetwork") else ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,5 @@
+"""The wire: requests to calls of `ClusterApi` and back.
+
+What may enter: paths, media types, encodings, streams and credentials. Rules about objects belong
+to the rooms beneath.
+"""

@@ -1,0 +1,51 @@
+"""Objects of the API as plain dictionaries, and the few things that are done to any of them.
+
+What the store holds is never changed in place: take a `clone`, change that, write it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Obj", "clone", "labels_of", "name_of", "namespace_of", "owner_of", "uid_of"]
+
+Obj = dict[str, Any]
+
+
+def clone(value: Any) -> Any:
+    """A deep copy of decoded JSON: an order of magnitude faster than `copy.deepcopy`."""
+    if isinstance(value, dict):
+        return {key: clone(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clone(item) for item in value]
+    return value
+
+
+def name_of(obj: Obj) -> str:
+    """The object's name; empty while it has none."""
+    return str(obj.get("metadata", {}).get("name") or "")
+
+
+def namespace_of(obj: Obj) -> str:
+    """The object's namespace; empty for what is cluster-wide."""
+    return str(obj.get("metadata", {}).get("namespace") or "")
+
+
+def uid_of(obj: Obj) -> str:
+    """The object's UID; empty before it is stored."""
+    return str(obj.get("metadata", {}).get("uid") or "")
+
+
+def labels_of(obj: Obj) -> dict[str, str]:
+    """The object's labels; not to be changed in place."""
+    labels: dict[str, str] = obj.get("metadata", {}).get("labels") or {}
+    return labels
+
+
+def owner_of(obj: Obj) -> Obj | None:
+    """The owner reference of the object's controller, None without one."""
+    for reference in obj.get("metadata", {}).get("ownerReferences") or ():
+        if reference.get("controller"):
+            found: Obj = reference
+            return found
+    return None

@@ -1,0 +1,366 @@
+"""The types of built-in kinds: what decoding an object into its Go type does to it.
+
+Unknown fields are dropped and named, values of a wrong type are refused, fields that the server
+always writes are filled with their zero value, and empty values that it never writes are dropped.
+The types come from the server's own OpenAPI document (`data/schemas.json.gz`).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.registry import read_data
+from pytest_kwait.simulator.status_error import bad_request
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["Decoded", "Form", "Shape", "Struct", "learned_defaults", "schemas", "shape_of", "struct_of"]
+
+_REF = len("#/components/schemas/")
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_QUANTITY_FORM = re.compile(r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")
+
+_ZERO_DROPPED = frozenset(
+    # OpenAPI does not tell a number or a bool that is omitted at zero from one that is a pointer.
+    (
+        "active availableReplicas concurrentConnections count currentNumberScheduled "
+        "desiredHealthy failed fullyLabeledReplicas generation healthCheckNodePort hostIPC "
+        "hostNetwork hostPID hostPort initialDelaySeconds minReadySeconds "
+        "nodePort numberAvailable numberUnavailable observedGeneration paused "
+        "publishNotReadyAddresses readyReplicas signal stdin stdinOnce succeeded tty "
+        "unavailableReplicas unschedulable updatedNumberScheduled updatedReplicas"
+    ).split()
+)
+_EMPTY_KEPT = frozenset({"storageClassName", "volumeAttributesClassName"})
+"""Text fields that are pointers: an empty text is a value of its own."""
+
+
+class Form(Enum):
+    """What a value is made of."""
+
+    TEXT = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOL = "bool"
+    LIST = "list"
+    MAP = "map"
+    STRUCT = "struct"
+    ANY = "any"
+    INT_OR_TEXT = "int-or-string"
+    QUANTITY = "quantity"
+    BYTES = "bytes"
+    TIME = "time"
+
+
+class Shape:
+    """One value's type, as a field, an item of a list or a value of a map has it."""
+
+    __slots__ = ("_item", "_ref", "default", "form", "go", "node")
+
+    def __init__(self, node: Obj) -> None:
+        self.node = node
+        self.default: Any = node.get("default")
+        self._ref: str = node.get("$ref", "")[_REF:]
+        target = schemas().get(self._ref, {}) if self._ref else node
+        self.form = _form(self._ref, target)
+        self.go = _go_name(self._ref, target, self.form)
+        self._item: Shape | None = None
+
+    @property
+    def item(self) -> Shape:
+        """The type of a list's items or of a map's values."""
+        if self._item is None:
+            target = schemas()[self._ref] if self._ref else self.node
+            self._item = Shape(target.get("items") or target.get("additionalProperties") or {})
+        return self._item
+
+    @property
+    def struct(self) -> Struct:
+        """The fields, where the form is STRUCT."""
+        return _struct(self._ref)
+
+    @property
+    def list_type(self) -> str:
+        """`atomic`, `set` or `map`: how server-side apply merges the list."""
+        return str(self.node.get("x-kubernetes-list-type", "atomic"))
+
+    @property
+    def map_keys(self) -> list[str]:
+        """The fields that tell items of a `map` list apart."""
+        keys: list[str] = self.node.get("x-kubernetes-list-map-keys", [])
+        return keys
+
+    @property
+    def merge_key(self) -> str:
+        """The field that a strategic merge patch tells items apart by; empty for none."""
+        return str(self.node.get("x-kubernetes-patch-merge-key", ""))
+
+    @property
+    def patch_strategy(self) -> str:
+        """`merge`, `replace`, `retainKeys`, or two of them joined by a comma."""
+        return str(self.node.get("x-kubernetes-patch-strategy", ""))
+
+    @property
+    def atomic(self) -> bool:
+        """Whether server-side apply owns the whole value or nothing of it."""
+        if self.form is Form.LIST:
+            return self.list_type == "atomic"
+        target = schemas()[self._ref] if self._ref else self.node
+        return "atomic" in (
+            self.node.get("x-kubernetes-map-type"),
+            target.get("x-kubernetes-map-type"),
+        ) or self.form not in (Form.STRUCT, Form.MAP)
+
+
+class _Learned:
+    """A field's default that the server has shown and OpenAPI does not tell."""
+
+    __slots__ = ("default", "form")
+
+    def __init__(self, default: Any) -> None:
+        self.default = default
+        self.form = Form.ANY
+
+
+class Struct:
+    """A type with named fields."""
+
+    __slots__ = ("always", "fields", "go", "name", "required")
+
+    def __init__(self, name: str) -> None:
+        schema = schemas()[name]
+        self.name = name
+        self.go = name.rpartition(".")[2]
+        self.required = frozenset(schema.get("required", ()))
+        self.fields = {
+            field: Shape(node) for field, node in schema.get("properties", {}).items()
+        }
+        self.always: list[tuple[str, Shape | _Learned]] = [
+            (field, shape)
+            for field, shape in self.fields.items()
+            if shape.default is not None
+        ] + [
+            (field, _Learned(value))
+            for field, value in learned_defaults().get("types", {}).get(name, {}).items()
+        ]
+
+
+@cache
+def schemas() -> dict[str, Obj]:
+    """All schemas by name, read once and only when first needed."""
+    data: dict[str, Obj] = read_data("schemas.json.gz")
+    return data
+
+
+@cache
+def learned_defaults() -> dict[str, Any]:
+    """What `e2e/registry/defaults.py` learned: defaults by type, and facts by resource."""
+    data: dict[str, Any] = read_data("defaults.json.gz")
+    return data
+
+
+@cache
+def _struct(name: str) -> Struct:
+    return Struct(name)
+
+
+@cache
+def _by_kind() -> dict[tuple[str, str, str], str]:
+    return {
+        (entry["group"], entry["version"], entry["kind"]): name
+        for name, schema in schemas().items()
+        for entry in schema.get("x-kubernetes-group-version-kind", ())
+    }
+
+
+def struct_of(group: str, version: str, kind: str) -> Struct:
+    """The type of a built-in kind."""
+    return _struct(_by_kind()[(group, version, kind)])
+
+
+@cache
+def shape_of(group: str, version: str, kind: str) -> Shape:
+    """The type of a built-in kind as a value's type."""
+    return Shape({"$ref": "#/components/schemas/" + _by_kind()[(group, version, kind)]})
+
+
+def _form(ref: str, target: Obj) -> Form:
+    if ref == _QUANTITY:
+        return Form.QUANTITY
+    if target.get("format") == "int-or-string":
+        return Form.INT_OR_TEXT
+    kind = target.get("type")
+    if kind == "string":
+        return {"byte": Form.BYTES, "date-time": Form.TIME}.get(target.get("format", ""), Form.TEXT)
+    if kind == "array":
+        return Form.LIST
+    if kind == "object":
+        if "properties" in target:
+            return Form.STRUCT
+        return Form.MAP if "additionalProperties" in target else Form.ANY
+    simple = {"integer": Form.INTEGER, "number": Form.NUMBER, "boolean": Form.BOOL}
+    return simple.get(str(kind), Form.ANY)
+
+
+def _go_name(ref: str, target: Obj, form: Form) -> str:
+    """The Go type that a decoding error names."""
+    if ref:
+        package, _, name = ref.rpartition(".")
+        return f"{package.rpartition('.')[2]}.{name}"
+    if form is Form.LIST:
+        return "[]" + Shape(target["items"]).go
+    if form is Form.MAP:
+        return "map[string]" + Shape(target["additionalProperties"]).go
+    if form is Form.INTEGER:
+        return str(target.get("format", "int64"))
+    return {"string": "string", "boolean": "bool", "number": "float64"}.get(
+        str(target.get("type")), "interface {}"
+    )
+
+
+class Decoded:
+    """The outcome of decoding one object: the clean object and what was wrong but harmless.
+
+    Args:
+        kind: the kind that the object is decoded into.
+    """
+
+    __slots__ = ("_kind", "unknown")
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self.unknown: list[str] = []
+
+    def struct(self, value: Obj, struct: Struct, path: str = "") -> Obj:
+        """`value` as the server would write it after reading it.
+
+        Raises:
+            StatusError: 400, a value has another JSON type than its field.
+        """
+        clean: Obj = {}
+        fields = struct.fields
+        for field, item in value.items():
+            shape = fields.get(field)
+            if shape is None:
+                self.unknown.append(f"{path}{field}")
+                continue
+            if item is None:
+                continue
+            form = shape.form
+            if form is Form.TEXT:
+                if not isinstance(item, str):
+                    raise self._mismatch(item, shape, struct, path + field)
+                if item or shape.default is not None or field in _EMPTY_KEPT:
+                    clean[field] = item
+            elif form is Form.STRUCT:
+                if not isinstance(item, dict):
+                    raise self._mismatch(item, shape, struct, path + field)
+                clean[field] = self.struct(item, shape.struct, f"{path}{field}.")
+            elif form is Form.INTEGER:
+                if type(item) is not int:
+                    raise self._mismatch(item, shape, struct, path + field)
+                if item or field not in _ZERO_DROPPED:
+                    clean[field] = item
+            elif form is Form.BOOL:
+                if not isinstance(item, bool):
+                    raise self._mismatch(item, shape, struct, path + field)
+                if item or field not in _ZERO_DROPPED:
+                    clean[field] = item
+            else:
+                found = self._other(item, shape, struct, path + field)
+                if found or not isinstance(found, list | dict) or form is Form.ANY:
+                    clean[field] = found
+                elif field in struct.required:
+                    clean[field] = found
+        for field, shape in struct.always:
+            if field not in clean:
+                if isinstance(shape, Shape) and shape.form is Form.STRUCT:
+                    clean[field] = self.struct({}, shape.struct)
+                else:
+                    clean[field] = clone(shape.default)
+        return clean
+
+    def _other(self, item: Any, shape: Shape, struct: Struct, path: str) -> Any:
+        form = shape.form
+        if form is Form.LIST:
+            if not isinstance(item, list):
+                raise self._mismatch(item, shape, struct, path)
+            inner = shape.item
+            return [
+                self._value(one, inner, struct, f"{path}[{index}]")
+                for index, one in enumerate(item)
+            ]
+        if form is Form.MAP:
+            if not isinstance(item, dict):
+                raise self._mismatch(item, shape, struct, path)
+            inner = shape.item
+            if inner.form is Form.TEXT:
+                for key, one in item.items():
+                    if not isinstance(one, str) and one is not None:
+                        raise self._mismatch(one, inner, struct, path)
+                return {key: one or "" for key, one in item.items()}
+            return {
+                key: self._value(one, inner, struct, f"{path}.{key}") for key, one in item.items()
+            }
+        if form is Form.QUANTITY:
+            if isinstance(item, bool) or not isinstance(item, str | int | float):
+                raise self._mismatch(item, shape, struct, path)
+            if not _QUANTITY_FORM.match(str(item)):
+                raise self._refused(
+                    f"quantities must match the regular expression '{_QUANTITY_FORM.pattern}'"
+                )
+            return str(item)
+        if form is Form.INT_OR_TEXT:
+            if isinstance(item, bool) or not isinstance(item, str | int):
+                raise self._mismatch(item, shape, struct, path)
+        elif form in (Form.BYTES, Form.TIME):
+            if not isinstance(item, str):
+                raise self._mismatch(item, shape, struct, path)
+        elif form is Form.NUMBER and (
+            isinstance(item, bool) or not isinstance(item, int | float)
+        ):
+            raise self._mismatch(item, shape, struct, path)
+        return item
+
+    def _value(self, item: Any, shape: Shape, struct: Struct, path: str) -> Any:
+        form = shape.form
+        if form is Form.STRUCT:
+            if item is None:
+                return self.struct({}, shape.struct)
+            if not isinstance(item, dict):
+                raise self._mismatch(item, shape, struct, path)
+            return self.struct(item, shape.struct, path + ".")
+        if form is Form.TEXT:
+            if item is None:
+                return ""
+            if not isinstance(item, str):
+                raise self._mismatch(item, shape, struct, path)
+            return item
+        if (form is Form.INTEGER and type(item) is not int) or (
+            form is Form.BOOL and not isinstance(item, bool)
+        ):
+            raise self._mismatch(item, shape, struct, path)
+        return self._other(item, shape, struct, path)
+
+    def _mismatch(self, item: Any, shape: Shape, struct: Struct, path: str) -> Exception:
+        given = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}.get(
+            type(item), "object"
+        )
+        field = re.sub(r"\[\d+\]", "", path)
+        return self._refused(
+            f"json: cannot unmarshal {given} into Go struct field {struct.go}.{field} "
+            f"of type {shape.go}"
+        )
+
+    def _refused(self, why: str) -> Exception:
+        kind = self._kind
+        return bad_request(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
+        )

@@ -1,0 +1,80 @@
+"""The embedded cluster's time: the machine's own, with the controllers' constants scaled.
+
+Wall clock and monotonic clock run at their real pace, so that stamps, `sleep 5` in a container
+and clients' own time agree. What is scaled are the pauses that controllers make.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FAST", "REAL", "SimClock", "Timer"]
+
+FAST = 0.1
+REAL = 1.0
+
+
+class Timer:
+    """A call that will be made later, until it is cancelled.
+
+    Args:
+        when: the moment of the monotonic clock.
+        handle: the event loop's own handle.
+    """
+
+    __slots__ = ("_handle", "when")
+
+    def __init__(self, when: float, handle: asyncio.TimerHandle) -> None:
+        self.when = when
+        self._handle = handle
+
+    def cancel(self) -> None:
+        """Do not make the call; nothing happens if it was made."""
+        self._handle.cancel()
+
+
+class SimClock:
+    """Time and timers.
+
+    Args:
+        scale: what a second of a controller's constants takes in real seconds.
+        clock: where time comes from.
+    """
+
+    def __init__(self, scale: float = REAL, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.scale = scale
+        self._clock = clock
+
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        return self._clock.time()
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+        return self._clock.monotonic()
+
+    def stamp(self) -> str:
+        """The present as the API's `Time`, cut to seconds."""
+        return rfc3339(self._clock.time())
+
+    def micro_stamp(self) -> str:
+        """The present as the API's `MicroTime`."""
+        return rfc3339_micro(self._clock.time())
+
+    def call_later(self, seconds: float, call: Callable[[], object], *, scaled: bool = True) -> Timer:
+        """Make `call` in the running event loop after `seconds`.
+
+        Args:
+            seconds: the pause; a controller's constant unless `scaled` is False.
+            call: a function without arguments.
+            scaled: False for pauses that are no constant of the cluster (`sleep 5`, a grace period).
+        """
+        pause = seconds * self.scale if scaled else seconds
+        handle = asyncio.get_running_loop().call_later(pause, call)
+        return Timer(self.monotonic() + pause, handle)

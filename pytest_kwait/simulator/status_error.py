@@ -1,0 +1,275 @@
+"""The API's `Status` failures, with the server's own reasons and texts.
+
+Source: k8s.io/apimachinery pkg/api/errors/errors.go, pkg/util/validation/field/errors.go.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "FieldError",
+    "StatusError",
+    "already_exists",
+    "bad_request",
+    "conflict",
+    "duplicate",
+    "expired",
+    "forbidden",
+    "forbidden_field",
+    "internal_error",
+    "invalid",
+    "invalid_value",
+    "method_not_allowed",
+    "not_acceptable",
+    "not_found",
+    "not_supported",
+    "required",
+    "resource_not_found",
+    "too_large_resource_version",
+    "too_long",
+    "too_many_requests",
+    "unauthorized",
+    "unsupported_media_type",
+]
+
+
+class StatusError(Exception):
+    """A request was refused.
+
+    Args:
+        code: the HTTP status.
+        reason: the machine-readable reason, for example `NotFound`; may be empty.
+        message: the text for people.
+        details: the `details` object; None for none.
+        headers: further HTTP headers, for example `Retry-After`.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: Obj | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.headers: Mapping[str, str] = headers or {}
+
+    def status(self) -> Obj:
+        """The `Status` object that goes over the wire."""
+        status: Obj = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing that is wrong with one field of an object."""
+
+    reason: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+    def cause(self) -> Obj:
+        """The entry for `details.causes`."""
+        return {"reason": self.reason, "message": self.message, "field": self.field}
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    """A value must be there."""
+    return FieldError("FieldValueRequired", field, _detailed("Required value", detail))
+
+
+def invalid_value(field: str, value: object, detail: str) -> FieldError:
+    """The value cannot be meant."""
+    return FieldError(
+        "FieldValueInvalid", field, _detailed(f"Invalid value: {_shown(value)}", detail)
+    )
+
+
+def not_supported(field: str, value: object, valid: Iterable[str]) -> FieldError:
+    """The value is none of the `valid` ones."""
+    values = ", ".join(f'"{one}"' for one in valid)
+    return FieldError(
+        "FieldValueNotSupported",
+        field,
+        f"Unsupported value: {_shown(value)}: supported values: {values}",
+    )
+
+
+def forbidden_field(field: str, detail: str) -> FieldError:
+    """The field may not be set, or not be changed."""
+    return FieldError("FieldValueForbidden", field, _detailed("Forbidden", detail))
+
+
+def duplicate(field: str, value: object) -> FieldError:
+    """The value is there already."""
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_shown(value)}")
+
+
+def too_long(field: str, most: int) -> FieldError:
+    """The value has more than `most` bytes."""
+    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {most} bytes")
+
+
+def _detailed(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        return json.dumps(value, separators=(",", ":"), sort_keys=True)
+    return str(value)
+
+
+def qualified(group: str, plural: str) -> str:
+    """`pods`, `jobs.batch`: how messages name a resource or a kind."""
+    return f"{plural}.{group}" if group else plural
+
+
+def _details(group: str, kind: str, name: str, **more: Any) -> Obj:
+    details: Obj = {}
+    if name:
+        details["name"] = name
+    if group:
+        details["group"] = group
+    if kind:
+        details["kind"] = kind
+    details.update(more)
+    return details
+
+
+def not_found(group: str, plural: str, name: str) -> StatusError:
+    """There is no such object."""
+    message = f'{qualified(group, plural)} "{name}" not found'
+    return StatusError(404, "NotFound", message, _details(group, plural, name))
+
+
+def resource_not_found() -> StatusError:
+    """The group is known, the version or the resource is not."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def already_exists(group: str, plural: str, name: str, message: str = "") -> StatusError:
+    """The name is taken."""
+    text = message or f'{qualified(group, plural)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", text, _details(group, plural, name))
+
+
+def conflict(group: str, kind: str, name: str, why: str) -> StatusError:
+    """The object is not what the request takes it for."""
+    message = f'Operation cannot be fulfilled on {qualified(group, kind)} "{name}": {why}'
+    return StatusError(409, "Conflict", message, _details(group, kind, name))
+
+
+def forbidden(
+    group: str, plural: str, name: str, why: str, causes: Sequence[Obj] | None = None
+) -> StatusError:
+    """The request is understood and refused."""
+    subject = qualified(group, plural)
+    message = f'{subject} "{name}" is forbidden: {why}' if name else f"{subject} is forbidden: {why}"
+    more = {"causes": list(causes)} if causes else {}
+    return StatusError(403, "Forbidden", message, _details(group, plural, name, **more))
+
+
+def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
+    """The object breaks the rules of its kind."""
+    unique = list(dict.fromkeys(errors))
+    texts = list(dict.fromkeys(str(error) for error in unique))
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    message = f'{qualified(group, kind)} "{name}" is invalid: {text}'
+    causes = [error.cause() for error in unique]
+    return StatusError(422, "Invalid", message, _details(group, kind, name, causes=causes))
+
+
+def bad_request(message: str) -> StatusError:
+    """The request cannot be understood."""
+    return StatusError(400, "BadRequest", message)
+
+
+def unauthorized() -> StatusError:
+    """The credentials are not known."""
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def method_not_allowed() -> StatusError:
+    """The resource has no such verb."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})
+
+
+def not_acceptable(accepted: str) -> StatusError:
+    """The client wants a form that the server does not have."""
+    message = f"only the following media types are accepted: {accepted}"
+    return StatusError(406, "NotAcceptable", message)
+
+
+def unsupported_media_type(accepted: str) -> StatusError:
+    """The body has a form that the server does not read."""
+    message = (
+        "the body of the request was in an unknown format - accepted media types include: "
+        + accepted
+    )
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def expired(message: str) -> StatusError:
+    """The state that was asked for is no longer kept."""
+    return StatusError(410, "Expired", message)
+
+
+def too_large_resource_version(asked: int, current: int) -> StatusError:
+    """The state that was asked for is yet to come."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return StatusError(
+        504,
+        "Timeout",
+        f"Too large resource version: {asked}, current: {current}",
+        {"causes": [cause], "retryAfterSeconds": 1},
+        {"Retry-After": "1"},
+    )
+
+
+def too_many_requests(message: str, causes: Sequence[Obj] = ()) -> StatusError:
+    """Not now."""
+    details: Obj = {"causes": list(causes)} if causes else {}
+    return StatusError(429, "TooManyRequests", message, details)
+
+
+def internal_error(message: str) -> StatusError:
+    """The server gives up."""
+    causes = [{"message": message}]
+    return StatusError(
+        500, "InternalError", f"Internal error occurred: {message}", {"causes": causes}
+    )

@@ -1,0 +1,248 @@
+"""What the cluster knows: objects by resource and key, under one global revision.
+
+Every write is one change with its own revision. Changes are kept in a ring per resource, which is
+what watches start from, what earlier states are rebuilt from, and what is too old once it left.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+
+from pytest_kwait.simulator.status_error import expired
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["HISTORY", "Change", "ChangeType", "Entry", "Store", "key_of"]
+
+HISTORY = 2048
+"""Changes kept per resource."""
+
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def key_of(name: str, namespace: str = "") -> str:
+    """The key of an object within its resource; sorts as the server lists."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+class Entry:
+    """One version of one object, with its JSON encoded at most once.
+
+    Args:
+        key: the object's key within its resource.
+        obj: the object; never changed from here on.
+        revision: the revision that wrote it.
+    """
+
+    __slots__ = ("_raw", "key", "obj", "revision")
+
+    def __init__(self, key: str, obj: Obj, revision: int) -> None:
+        self.key = key
+        self.obj = obj
+        self.revision = revision
+        self._raw: bytes | None = None
+
+    @property
+    def raw(self) -> bytes:
+        """The object as JSON."""
+        if self._raw is None:
+            self._raw = _encode(self.obj)
+        return self._raw
+
+    def forget_raw(self) -> None:
+        """Give the encoded form's memory back; it is made again when asked for."""
+        self._raw = None
+
+
+class Change(NamedTuple):
+    """One write: `new` is what is there now, or for a deletion what was there last."""
+
+    type: ChangeType
+    revision: int
+    new: Entry
+    old: Entry | None
+
+
+class _Bucket:
+    """The objects of one resource."""
+
+    __slots__ = ("_keys", "entries", "floor", "history", "watchers")
+
+    def __init__(self, floor: int) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.history: deque[Change] = deque()
+        self.floor = floor
+        self.watchers: list[Callable[[Change], None]] = []
+        self._keys: list[str] | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        if self._keys is None:
+            self._keys = sorted(self.entries)
+        return self._keys
+
+    def keys_changed(self) -> None:
+        self._keys = None
+
+
+class Store:
+    """Objects of all resources.
+
+    Args:
+        history: changes that are kept per resource.
+    """
+
+    def __init__(self, history: int = HISTORY) -> None:
+        self.revision = 1
+        self._history = history
+        self._floor = 0
+        self._buckets: dict[str, _Bucket] = {}
+        self._listeners: list[Callable[[str, Change], None]] = []
+        self._pending: deque[tuple[str, Change]] = deque()
+        self._delivering = False
+
+    def _bucket(self, resource: str) -> _Bucket:
+        bucket = self._buckets.get(resource)
+        if bucket is None:
+            bucket = self._buckets[resource] = _Bucket(self._floor)
+        return bucket
+
+    def resources(self) -> list[str]:
+        """The resources that have or had objects."""
+        return list(self._buckets)
+
+    def get(self, resource: str, key: str) -> Entry | None:
+        """The object's latest version, None if there is none."""
+        return self._bucket(resource).entries.get(key)
+
+    def count(self, resource: str) -> int:
+        """How many objects there are."""
+        return len(self._bucket(resource).entries)
+
+    def entries(self, resource: str, namespace: str | None = None) -> list[Entry]:
+        """The latest versions in the order of their keys; None means all namespaces."""
+        bucket = self._bucket(resource)
+        entries = bucket.entries
+        if namespace is None:
+            return [entries[key] for key in bucket.keys]
+        keys = bucket.keys
+        low = bisect_right(keys, f"{namespace}/")
+        high = bisect_right(keys, f"{namespace}0")  # "0" is the character after "/"
+        return [entries[key] for key in keys[low:high]]
+
+    def entries_at(self, resource: str, revision: int, namespace: str | None = None) -> list[Entry]:
+        """The versions as they were at `revision`, in the order of their keys.
+
+        Raises:
+            StatusError: 410, the changes since then are no longer kept.
+        """
+        bucket = self._bucket(resource)
+        if revision < bucket.floor:
+            raise expired("The resourceVersion for the provided list is too old.")
+        state = dict(bucket.entries)
+        for change in reversed(bucket.history):
+            if change.revision <= revision:
+                break
+            if change.old is None:
+                state.pop(change.new.key, None)
+            else:
+                state[change.new.key] = change.old
+        prefix = "" if namespace is None else f"{namespace}/"
+        return [state[key] for key in sorted(state) if key.startswith(prefix)]
+
+    def since(self, resource: str, revision: int) -> Iterator[Change]:
+        """The changes after `revision`, oldest first.
+
+        Raises:
+            StatusError: 410, some of them are no longer kept.
+        """
+        bucket = self._bucket(resource)
+        if revision < bucket.floor:
+            raise expired(f"too old resource version: {revision} ({bucket.floor})")
+        recent: deque[Change] = deque()
+        for change in reversed(bucket.history):
+            if change.revision <= revision:
+                break
+            recent.appendleft(change)
+        return iter(recent)
+
+    def put(self, resource: str, key: str, obj: Obj) -> Entry:
+        """Write `obj` under the next revision, which becomes its resourceVersion."""
+        self.revision += 1
+        bucket = self._bucket(resource)
+        obj["metadata"]["resourceVersion"] = str(self.revision)
+        old = bucket.entries.get(key)
+        entry = Entry(key, obj, self.revision)
+        bucket.entries[key] = entry
+        if old is None:
+            bucket.keys_changed()
+        self._record(
+            resource, Change("MODIFIED" if old else "ADDED", self.revision, entry, old)
+        )
+        return entry
+
+    def remove(self, resource: str, key: str, last: Obj | None = None) -> Entry:
+        """Remove the object; the change carries its `last` state under the next revision."""
+        self.revision += 1
+        bucket = self._bucket(resource)
+        old = bucket.entries.pop(key)
+        bucket.keys_changed()
+        source = old.obj if last is None else last
+        metadata = {**source["metadata"], "resourceVersion": str(self.revision)}
+        entry = Entry(key, {**source, "metadata": metadata}, self.revision)
+        self._record(resource, Change("DELETED", self.revision, entry, old))
+        return entry
+
+    def forget_history(self) -> None:
+        """Make every revision up to the present one too old to start from."""
+        self._floor = self.revision
+        for bucket in self._buckets.values():
+            bucket.floor = self.revision
+            bucket.history.clear()
+
+    def watch(self, resource: str, watcher: Callable[[Change], None]) -> Callable[[], None]:
+        """Call `watcher` with each further change of `resource`; returns how to end that."""
+        watchers = self._bucket(resource).watchers
+        watchers.append(watcher)
+
+        def stop() -> None:
+            if watcher in watchers:
+                watchers.remove(watcher)
+
+        return stop
+
+    def listen(self, listener: Callable[[str, Change], None]) -> None:
+        """Call `listener` with each further change of any resource, before the watchers."""
+        self._listeners.append(listener)
+
+    def _record(self, resource: str, change: Change) -> None:
+        bucket = self._bucket(resource)
+        bucket.history.append(change)
+        if len(bucket.history) > self._history:
+            bucket.floor = bucket.history.popleft().revision
+        self._pending.append((resource, change))
+        if self._delivering:
+            return  # written from within a delivery: everyone sees changes in their order
+        self._delivering = True
+        try:
+            while self._pending:
+                self._deliver(*self._pending.popleft())
+        finally:
+            self._delivering = False
+
+    def _deliver(self, resource: str, change: Change) -> None:
+        for listener in self._listeners:
+            listener(resource, change)
+        for watcher in tuple(self._bucket(resource).watchers):
+            watcher(change)
+        if change.old is not None:
+            change.old.forget_raw()

@@ -1,0 +1,60 @@
+"""What kinds do beyond what all kinds do, by resource.
+
+What may enter: one module per kind or family of kinds with its preparation, defaults and rules.
+A strategy sees objects, never requests; what needs other objects is admission.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.strategies.generic import Strategy
+from pytest_kwait.simulator.strategies.jobs import CronJobStrategy, JobStrategy
+from pytest_kwait.simulator.strategies.namespaces import NamespaceStrategy
+from pytest_kwait.simulator.strategies.nodes import NodeStrategy
+from pytest_kwait.simulator.strategies.pods import PodStrategy
+from pytest_kwait.simulator.strategies.records import (
+    ConfigMapStrategy,
+    EventStrategy,
+    LeaseStrategy,
+    SecretStrategy,
+)
+from pytest_kwait.simulator.strategies.services import ServiceStrategy
+from pytest_kwait.simulator.strategies.volumes import ClaimStrategy, VolumeStrategy
+from pytest_kwait.simulator.strategies.workloads import (
+    ControllerStrategy,
+    DaemonSetStrategy,
+    DeploymentStrategy,
+    ReplicaSetStrategy,
+    StatefulSetStrategy,
+)
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["Strategy", "strategy_of"]
+
+_STRATEGIES: dict[str, type[Strategy]] = {
+    "configmaps": ConfigMapStrategy,
+    "cronjobs.batch": CronJobStrategy,
+    "daemonsets.apps": DaemonSetStrategy,
+    "deployments.apps": DeploymentStrategy,
+    "events": EventStrategy,
+    "jobs.batch": JobStrategy,
+    "leases.coordination.k8s.io": LeaseStrategy,
+    "namespaces": NamespaceStrategy,
+    "nodes": NodeStrategy,
+    "persistentvolumeclaims": ClaimStrategy,
+    "persistentvolumes": VolumeStrategy,
+    "pods": PodStrategy,
+    "replicasets.apps": ReplicaSetStrategy,
+    "replicationcontrollers": ControllerStrategy,
+    "secrets": SecretStrategy,
+    "services": ServiceStrategy,
+    "statefulsets.apps": StatefulSetStrategy,
+}
+
+
+def strategy_of(kind: Kind) -> Strategy:
+    """The strategy of `kind`; the generic one where it has none of its own."""
+    return _STRATEGIES.get(kind.bucket, Strategy)(kind)

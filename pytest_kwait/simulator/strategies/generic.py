@@ -1,0 +1,154 @@
+"""What is done to every object before it is stored: status apart, generation counted.
+
+Source: k8s.io/apiserver pkg/registry/rest/{create,update,delete}.go and the strategies under
+k8s.io/kubernetes pkg/registry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.schema import learned_defaults
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = ["Strategy", "fill"]
+
+_NEED_VERSION = frozenset(
+    (
+        "customresourcedefinitions.apiextensions.k8s.io leases.coordination.k8s.io "
+        "poddisruptionbudgets.policy mutatingwebhookconfigurations.admissionregistration.k8s.io "
+        "validatingwebhookconfigurations.admissionregistration.k8s.io csidrivers.storage.k8s.io "
+        "csinodes.storage.k8s.io csistoragecapacities.storage.k8s.io apiservices.apiregistration.k8s.io"
+    ).split()
+)
+_CREATED_BY_UPDATE = frozenset(
+    (
+        "services endpoints events limitranges leases.coordination.k8s.io "
+        "roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io "
+        "clusterroles.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io "
+        "runtimeclasses.node.k8s.io"
+    ).split()
+)
+_SHOWN_WHEN_DELETED = frozenset(
+    (
+        "pods services serviceaccounts persistentvolumeclaims persistentvolumes podtemplates "
+        "resourcequotas storageclasses.storage.k8s.io csidrivers.storage.k8s.io "
+        "csinodes.storage.k8s.io namespaces"
+    ).split()
+)
+
+
+def fill(obj: Obj, defaults: Obj) -> None:
+    """Set what `defaults` has and `obj` has not, level by level."""
+    for name, value in defaults.items():
+        if name not in obj:
+            obj[name] = clone(value)
+        elif isinstance(value, dict) and isinstance(obj[name], dict):
+            fill(obj[name], value)
+
+
+class Strategy:
+    """The generic strategy.
+
+    Args:
+        kind: the kind it is for.
+    """
+
+    default_propagation: str | None = None
+    """What deleting does to dependents where the request does not say; None: by the object."""
+
+    label_name = False
+    """Whether names must be DNS labels and not subdomains."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        facts: dict[str, Any] = learned_defaults().get("resources", {}).get(kind.bucket, {})
+        self.generation = bool(facts.get("generation")) or kind.custom
+        self.learned: Obj = facts.get("defaults", {})
+        self.needs_version = kind.custom or kind.bucket in _NEED_VERSION
+        self.created_by_update = kind.bucket in _CREATED_BY_UPDATE
+        self.shown_when_deleted = kind.bucket in _SHOWN_WHEN_DELETED
+
+    def default(self, obj: Obj) -> None:
+        """Fill what the kind's version defaults; done whenever an object is decoded."""
+        if self.learned:
+            fill(obj, self.learned)
+
+    def prepare_create(self, obj: Obj) -> None:
+        """Clear and set what is not the client's; status first of all."""
+        if self.kind.has_status:
+            obj.pop("status", None)
+            empty = self.empty_status()
+            if empty is not None:
+                obj["status"] = empty
+        if self.generation:
+            obj["metadata"]["generation"] = 1
+
+    def empty_status(self) -> Obj | None:
+        """The status of a new object, None for no such field."""
+        return None if self.kind.custom else {}
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """Undo what an update of the main resource may not change, and count generations."""
+        if self.kind.has_status:
+            if "status" in old:
+                new["status"] = old["status"]
+            else:
+                new.pop("status", None)
+        if self.generation and self.counts(new, old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def counts(self, new: Obj, old: Obj) -> bool:
+        """Whether the change is one that gets a generation of its own."""
+        if not self.kind.custom:
+            return bool(new.get("spec") != old.get("spec"))
+        apart = {"metadata", "status"} if self.kind.has_status else {"metadata"}
+        return any(
+            new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - apart
+        )
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        """Undo what an update of the status may not change: all but status and some metadata."""
+        for field in (new.keys() | old.keys()) - {"metadata", "status"}:
+            if field in old:
+                new[field] = old[field]
+            else:
+                del new[field]
+        metadata, before = new["metadata"], old["metadata"]
+        kept = ("deletionTimestamp", "generation", "ownerReferences")
+        if self.kind.custom:
+            kept = (*kept, "labels", "annotations", "finalizers")
+        for field in kept:
+            if field in before:
+                metadata[field] = before[field]
+            else:
+                metadata.pop(field, None)
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """What is wrong with a new object, beyond its metadata."""
+        del obj
+        return []
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is wrong with a change, beyond its metadata."""
+        del old
+        return self.validate_create(new)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is wrong with a change of the status."""
+        del new, old
+        return []
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Tell the client what is legal and yet likely a mistake."""
+
+    def grace(self, obj: Obj, asked: int | None) -> int | None:
+        """Seconds of graceful deletion, None where the kind knows none."""
+        del obj, asked
+        return None

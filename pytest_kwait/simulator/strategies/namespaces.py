@@ -1,0 +1,42 @@
+"""Namespaces: their finalizer, their phase, their name as a label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.strategies.generic import Strategy
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["NAME_LABEL", "NamespaceStrategy"]
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class NamespaceStrategy(Strategy):
+    """Source: pkg/registry/core/namespace/strategy.go, pkg/apis/core/v1/defaults.go."""
+
+    label_name = True
+
+    def default(self, obj: Obj) -> None:
+        """Label the namespace with its own name."""
+        super().default(obj)
+        name = obj["metadata"].get("name")
+        if name:
+            obj["metadata"].setdefault("labels", {})[NAME_LABEL] = name
+
+    def prepare_create(self, obj: Obj) -> None:
+        """Active from the start, with the finalizer that its content is removed by."""
+        super().prepare_create(obj)
+        obj["status"] = {"phase": "Active"}
+        finalizers = obj.setdefault("spec", {}).setdefault("finalizers", [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """Finalizers of the spec change through `finalize` alone."""
+        super().prepare_update(new, old)
+        new.setdefault("spec", {})["finalizers"] = old.get("spec", {}).get("finalizers", [])
+        if not new["spec"]["finalizers"]:
+            del new["spec"]["finalizers"]
