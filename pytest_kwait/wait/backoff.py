@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+
 from .context import Context, background
 from .delay import DelayFunc
 from .durations import to_seconds

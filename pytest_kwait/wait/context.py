@@ -11,6 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
+
 from .durations import Duration, to_seconds
 from .interruption import Canceled, DeadlineExceeded
 
@@ -99,22 +100,30 @@ class Context:
     def wait(self, seconds: float | None = None) -> bool:
         """Return True once the context has ended, False after `seconds` (None: no limit)."""
         left = self.deadline.remaining
-        if seconds is not None:
-            left = min(left, seconds)
-        if left > 0 and self.err() is None:
-            self._block(left)
+        pause = left if seconds is None else min(left, seconds)
+        if pause > 0 and self.err() is None:
+            self._block(pause)
+            if pause == left and self.err() is None:
+                # All of it was waited for: what the clock rounds off must not buy one more look.
+                self._end(DeadlineExceeded, None)
         return self.err() is not None
 
     def limited(self, timeout: Duration) -> Context:
-        """Give this context an earlier deadline for one wait: no cancel function to call.
+        """Make a context from this one with an earlier deadline, for one wait.
 
         Args:
             timeout: from now; zero is a deadline that has passed.
         """
         at = self.clock.monotonic() + to_seconds(timeout, what="timeout")
-        view = Context(self.clock, parent=self, at=at)
-        view._wakeup = self._wakeup
-        return view
+        context = Context(self.clock, parent=self, at=at)
+        if self._channel is not None:  # so that setting the channel is noticed at once
+            context._wakeup = self._wakeup
+        return context
+
+    def cancel(self, cause: BaseException | None = None) -> None:
+        """End this context and all made from it, keeping `cause`; once it has ended do nothing."""
+        if self.err() is None:  # a deadline that has passed unnoticed came first
+            self._end(Canceled, cause)
 
     def _block(self, seconds: float) -> None:
         if self._channel is None or self._channel is self._wakeup:
@@ -150,10 +159,6 @@ class Context:
         for child in children:
             child._end(reason, cause)
 
-    def _cancel(self, cause: BaseException | None = None) -> None:
-        if self.err() is None:  # a deadline that has passed unnoticed came first
-            self._end(Canceled, cause)
-
 
 def background(clock: Clock = SYSTEM_CLOCK) -> Context:
     """Make a context that never ends, to make others from."""
@@ -173,13 +178,13 @@ def context_for_channel(channel: threading.Event, clock: Clock = SYSTEM_CLOCK) -
 def with_cancel(parent: Context) -> tuple[Context, CancelFunc]:
     """Make a context that ends with `parent`, or when the function beside it is called."""
     context = Context(parent.clock, parent=parent)
-    return context, context._cancel
+    return context, context.cancel
 
 
 def with_deadline(parent: Context, deadline: Deadline) -> tuple[Context, CancelFunc]:
     """As `with_cancel`, ending at the latest at `deadline` with `DeadlineExceeded`."""
     context = Context(parent.clock, parent=parent, at=deadline.at)
-    return context, context._cancel
+    return context, context.cancel
 
 
 def with_timeout(parent: Context, timeout: Duration) -> tuple[Context, CancelFunc]:

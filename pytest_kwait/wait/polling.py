@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+
 from .backoff import Backoff
 from .context import Context, background, context_for_channel
 from .durations import Duration, to_seconds
@@ -84,11 +85,16 @@ def poll_until_context_timeout(
 ) -> None:
     """As `poll_until_context_cancel`, for at most `timeout`.
 
-    A timeout of 0 has passed already: one look with `immediate`, none without.
+    A timeout of 0 has passed already: one look with `immediate`, none without. The context that the
+    condition is given has the deadline, and has ended when this returns.
 
     Source: util/wait/poll.go PollUntilContextTimeout.
     """
-    poll_until_context_cancel(ctx.limited(timeout), interval, immediate, condition)
+    limited = ctx.limited(timeout)
+    try:
+        poll_until_context_cancel(limited, interval, immediate, condition)
+    finally:
+        limited.cancel()
 
 
 def poll(

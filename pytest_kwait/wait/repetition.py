@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+
 from .backoff import BackoffManager, JitteredBackoffManager
 from .context import Context, context_for_channel
 from .loop import loop_condition_until_context

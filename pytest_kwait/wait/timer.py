@@ -132,6 +132,6 @@ class VariableTimer:
 
 
 def next_on_grid(due: float, interval: float, now: float) -> float:
-    """Find the first point after both `due` and `now` of the grid that `due` lies on, in seconds."""
+    """Find the first point of the grid through `due` that lies after it and after `now`."""
     missed = max(0, int((now - due) // interval))
     return due + interval * (missed + 1)

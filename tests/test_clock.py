@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+
+import pytest
+
+from pytest_kwait.clock import (
+    SYSTEM_CLOCK,
+    Deadline,
+    SystemClock,
+    async_sleep,
+    rfc3339,
+    rfc3339_micro,
+)
+from pytest_kwait.testing import FakeClock
+
+
+def test_a_deadline_counts_down_and_expires() -> None:
+    clock = FakeClock()
+    deadline = Deadline.after(3, clock)
+    assert (deadline.remaining, deadline.expired) == (3, False)
+    clock.advance(2)
+    assert (deadline.remaining, deadline.expired) == (1, False)
+    clock.advance(1)
+    assert (deadline.remaining, deadline.expired) == (0, True)
+    clock.advance(5)
+    assert (deadline.remaining, deadline.expired) == (0, True)
+
+
+def test_no_deadline_never_expires() -> None:
+    clock = FakeClock()
+    deadline = Deadline.after(None, clock)
+    clock.advance(1e9)
+    assert (deadline.remaining, deadline.expired) == (math.inf, False)
+
+
+def test_a_deadline_of_zero_has_expired() -> None:
+    assert Deadline.after(0, FakeClock()).expired
+
+
+def test_at_most_is_the_earlier_of_both() -> None:
+    clock = FakeClock(start=100)
+    deadline = Deadline.after(10, clock)
+    assert deadline.at_most(3).at == 103
+    assert deadline.at_most(30).at == 110
+    assert Deadline.after(None, clock).at_most(5).at == 105
+    assert deadline.at_most(3).clock is clock
+
+
+def test_the_system_clock_is_the_default() -> None:
+    assert Deadline.after(5).clock is SYSTEM_CLOCK
+    assert isinstance(SYSTEM_CLOCK, SystemClock)
+
+
+def test_the_system_clock_never_goes_back() -> None:
+    first = SYSTEM_CLOCK.monotonic()
+    assert SYSTEM_CLOCK.monotonic() >= first
+    assert SYSTEM_CLOCK.time() > 1_700_000_000
+
+
+def test_the_system_clock_sleeps_only_for_a_positive_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("pytest_kwait.clock.time.sleep", slept.append)
+    for seconds in (-1, 0, 2.5):
+        SYSTEM_CLOCK.sleep(seconds)
+    assert slept == [2.5]
+
+
+def test_the_system_clock_waits_for_an_event() -> None:
+    event = threading.Event()
+    assert SYSTEM_CLOCK.wait(event, 0) is False
+    event.set()
+    assert SYSTEM_CLOCK.wait(event) is True
+
+
+def test_async_sleep_lets_other_tasks_run() -> None:
+    order: list[str] = []
+
+    async def sleeper() -> None:
+        order.append("sleeps")
+        await async_sleep(0)
+        order.append("woke")
+
+    async def other() -> None:
+        order.append("other")
+
+    async def both() -> None:
+        await asyncio.gather(sleeper(), other())
+
+    asyncio.run(both())
+    assert order == ["sleeps", "other", "woke"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "second", "micro"),
+    [
+        (0, "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000Z"),
+        (1_767_225_600.75, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.750000Z"),
+        (1_767_225_599.999, "2025-12-31T23:59:59Z", "2025-12-31T23:59:59.999000Z"),
+    ],
+)
+def test_the_apis_times(seconds: float, second: str, micro: str) -> None:
+    assert rfc3339(seconds) == second
+    assert rfc3339_micro(seconds) == micro
