@@ -61,6 +61,8 @@ class ClusterApi:
         self.kinds = Registry()
         self.admission = Admission(self)
         self.kubelets: dict[str, Kubelet] = {}
+        self.root_ca = ""
+        """The certificate authority that clients inside the cluster trust, as PEM."""
         self._strategies: dict[tuple[str, str], Strategy] = {}
         self.before_write: list[Callable[[Kind, Obj, Obj | None], None]] = []
         """Called with each object before it is stored, with the one that it replaces or None."""
@@ -256,6 +258,8 @@ class ClusterApi:
         caller = caller or internal()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
         entry = self.entry(kind, name_of(obj), namespace_of(obj))
+        if kind.bucket == "namespaces" and subresource == "finalize":
+            return self.finalize(kind, entry, obj, caller)
         return self.replace(kind, entry, obj, subresource, caller)
 
     def update_status(self, resource: str, obj: Obj) -> Obj:

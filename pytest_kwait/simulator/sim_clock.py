@@ -7,7 +7,7 @@ and clients' own time agree. What is scaled are the pauses that controllers make
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
 
@@ -20,17 +20,21 @@ FAST = 0.1
 REAL = 1.0
 
 
+class _Cancellable(Protocol):
+    def cancel(self) -> None: ...
+
+
 class Timer:
     """A call that will be made later, until it is cancelled.
 
     Args:
         when: the moment of the monotonic clock.
-        handle: the event loop's own handle.
+        handle: what cancels it, for example the event loop's own handle.
     """
 
     __slots__ = ("_handle", "when")
 
-    def __init__(self, when: float, handle: asyncio.TimerHandle) -> None:
+    def __init__(self, when: float, handle: _Cancellable) -> None:
         self.when = when
         self._handle = handle
 
@@ -67,14 +71,22 @@ class SimClock:
         """The present as the API's `MicroTime`."""
         return rfc3339_micro(self._clock.time())
 
-    def call_later(self, seconds: float, call: Callable[[], object], *, scaled: bool = True) -> Timer:
-        """Make `call` in the running event loop after `seconds`.
+    def call_later(
+        self, seconds: float, call: Callable[..., object], *args: object, scaled: bool = True
+    ) -> Timer:
+        """Make the call in the running event loop after `seconds`.
 
         Args:
             seconds: the pause; a controller's constant unless `scaled` is False.
-            call: a function without arguments.
+            call: what to call.
+            args: the call's arguments.
             scaled: False for pauses that are no constant of the cluster (`sleep 5`, a grace period).
         """
         pause = seconds * self.scale if scaled else seconds
-        handle = asyncio.get_running_loop().call_later(pause, call)
+        handle = asyncio.get_running_loop().call_later(pause, call, *args)
         return Timer(self.monotonic() + pause, handle)
+
+    def call_soon(self, call: Callable[..., object], *args: object) -> Timer:
+        """Make the call in the next turn of the running event loop."""
+        handle = asyncio.get_running_loop().call_soon(call, *args)
+        return Timer(self.monotonic(), handle)
