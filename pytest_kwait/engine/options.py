@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.wait.durations import Duration, to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "GRACE_LONG",
@@ -81,7 +83,7 @@ class WaitSettings:
 
 
 def resolve(options: WaitOptions | Mapping[str, Any], *, timeout: str) -> WaitSettings:
-    """The options with their defaults.
+    """Return the options with their defaults filled in.
 
     Args:
         options: what the caller gave.
@@ -120,7 +122,7 @@ def _seconds(
 
 
 def check_count(what: str, value: object, *, least: int = 0) -> int:
-    """`value` as a count.
+    """Return `value` as a count.
 
     Raises:
         InvalidArgument: it is no whole number, or less than `least`.
@@ -134,7 +136,7 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def check_namespace(value: object, what: str = "namespace") -> str:
-    """`value` as the name of a namespace.
+    """Return `value` as the name of a namespace.
 
     Raises:
         InvalidArgument: it is no DNS label.
@@ -150,7 +152,7 @@ def check_namespace(value: object, what: str = "namespace") -> str:
 
 
 def check_name(what: str, value: object) -> str:
-    """`value` as the name of an object.
+    """Return `value` as the name of an object.
 
     Raises:
         InvalidArgument: it is no DNS subdomain, which is what names of objects must be.

@@ -196,7 +196,7 @@ class Timeouts(Mapping[str, float]):
         return f"Timeouts({', '.join(f'{name}={value:g}' for name, value in self.items())})"
 
     def entry(self, name: str, *, source: str | None = None) -> TimeoutEntry:
-        """The line called `name`, with its source.
+        """Return the line called `name`, with its source.
 
         Raises:
             InvalidArgument: there is none; names the nearest ones.
@@ -207,7 +207,7 @@ class Timeouts(Mapping[str, float]):
             raise InvalidArgument("timeout name", name, _valid(name), source) from None
 
     def merged(self, seconds: Mapping[str, float], *, source: str | None = None) -> Timeouts:
-        """The same table with the given values instead of the defaults.
+        """Return the same table with the given values instead of the defaults.
 
         Args:
             seconds: new values in seconds by name.
@@ -223,7 +223,7 @@ class Timeouts(Mapping[str, float]):
         return Timeouts(changed)
 
     def scaled(self, factor: float) -> Timeouts:
-        """The same table with every limit multiplied by `factor`; pauses stay as they are."""
+        """Return the same table with every limit multiplied by `factor`; pauses stay."""
         return Timeouts(
             {
                 name: replace(entry, seconds=entry.seconds * factor)

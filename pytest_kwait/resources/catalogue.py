@@ -6,13 +6,15 @@ Reading the list imports no wait: a wait's module is imported when its function 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 __all__ = ["WAITS", "Wait"]
 

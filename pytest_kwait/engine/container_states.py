@@ -1,0 +1,117 @@
+"""Container statuses of a pod, read for people: pure functions on the API's JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ContainerReport", "Statuses", "container_reports", "current_state"]
+
+
+class _Waiting(TypedDict, total=False):
+    reason: str | None
+    message: str | None
+
+
+class _Terminated(TypedDict, total=False):
+    exitCode: int | None
+    signal: int | None
+    reason: str | None
+    message: str | None
+
+
+class _State(TypedDict, total=False):
+    waiting: _Waiting | None
+    running: dict[str, Any] | None
+    terminated: _Terminated | None
+
+
+class ContainerStatus(TypedDict, total=False):
+    """The fields of a container's status that waits and messages read."""
+
+    name: str
+    ready: bool | None
+    started: bool | None
+    restartCount: int | None
+    state: _State | None
+    lastState: _State | None
+
+
+Statuses: TypeAlias = list[ContainerStatus] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerReport:
+    """One container in a failure message.
+
+    Args:
+        name: its name.
+        init: whether it is an init container.
+        state: `waiting`, `running` or `terminated`.
+        reason: the state's reason; may be empty.
+        message: the state's message; may be empty.
+        exit_code: how it ended, or how the run before ended; None if it never ended.
+        restarts: how many times it was started again.
+        ready: whether it is ready.
+        failing: whether something of it is wrong, as opposed to not there yet.
+    """
+
+    name: str
+    init: bool
+    state: str
+    reason: str
+    message: str
+    exit_code: int | None
+    restarts: int
+    ready: bool
+    failing: bool
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it has ended a run, of which it may have written something."""
+        return self.exit_code is not None
+
+
+_STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+
+def current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return which state a container is in, and what is known of it.
+
+    A status without a state is that of a container that waits.
+    """
+    state = status.get("state") or {}
+    for name in ("running", "terminated", "waiting"):
+        if state.get(name) is not None:
+            return name, state[name]
+    return "waiting", {}
+
+
+def container_reports(
+    statuses: Sequence[dict[str, Any]] | None, *, init: bool = False
+) -> tuple[ContainerReport, ...]:
+    """Return one report per container status; none where there are no statuses."""
+    return tuple(_report(status, init) for status in statuses or ())
+
+
+def _report(status: dict[str, Any], init: bool) -> ContainerReport:
+    state, facts = current_state(status)
+    last = (status.get("lastState") or {}).get("terminated") or {}
+    exit_code = facts.get("exitCode") if state == "terminated" else last.get("exitCode")
+    reason = facts.get("reason") or ""
+    ended_badly = exit_code not in (None, 0)
+    stuck = state == "waiting" and reason not in _STARTING
+    return ContainerReport(
+        name=status.get("name") or "",
+        init=init,
+        state=state,
+        reason=reason,
+        message=" ".join((facts.get("message") or "").split()),
+        exit_code=exit_code,
+        restarts=status.get("restartCount") or 0,
+        ready=bool(status.get("ready")),
+        failing=stuck or ended_badly,
+    )

@@ -1,0 +1,290 @@
+"""What the cluster knows about a wait that did not come true, gathered within a few seconds.
+
+An error while gathering is a line of the evidence, never the failure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from pytest_kwait.api.objects import ObjectMeta  # noqa: TC001 - msgspec resolves the name
+from pytest_kwait.api.resource import EVENTS, PODS
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.container_states import ContainerReport, Statuses, container_reports
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait.interruption import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.engine.condition import ObjectReference, Scope
+
+__all__ = ["EventGroup", "Findings", "LogTail", "PodReport", "gather"]
+
+LIMIT = 5.0
+"""Seconds that gathering may take in all."""
+
+LOG_LINES = 10
+LOGS = 3
+
+
+class _Spec(TypedDict, total=False):
+    nodeName: str | None
+
+
+class _PodStatus(TypedDict, total=False):
+    phase: str | None
+    reason: str | None
+    message: str | None
+    conditions: list[dict[str, Any]] | None
+    initContainerStatuses: Statuses
+    containerStatuses: Statuses
+
+
+class _Pod(TypedDict, total=False):
+    metadata: ObjectMeta
+    spec: _Spec | None
+    status: _PodStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodReport:
+    """One pod in a failure message.
+
+    Args:
+        name: its name.
+        uid: its UID.
+        phase: its phase.
+        node: where it is; empty while it is nowhere.
+        note: what the pod itself says is wrong: its reason, or why it is not scheduled.
+        deleting: whether it is being deleted.
+        ready: whether its Ready condition is True.
+        containers: its containers, init containers first.
+    """
+
+    name: str
+    uid: str
+    phase: str
+    node: str
+    note: str
+    deleting: bool
+    ready: bool
+    containers: tuple[ContainerReport, ...]
+
+    @property
+    def failing(self) -> bool:
+        """Whether something of it is wrong, as opposed to not there yet."""
+        return (
+            self.phase == "Failed"
+            or bool(self.note)
+            or any(container.failing for container in self.containers)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EventGroup:
+    """Warning events of the same text.
+
+    Args:
+        subject: the first object they are about, `pod/web-0`.
+        others: how many further objects have the same.
+        reason: their reason.
+        message: their message.
+        count: how many times they happened.
+    """
+
+    subject: str
+    others: int
+    reason: str
+    message: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """The last lines that a container wrote.
+
+    Args:
+        pod: the pod's name.
+        container: the container's name.
+        previous: whether they are of the run before the present one.
+        lines: the lines.
+    """
+
+    pod: str
+    container: str
+    previous: bool
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that was gathered.
+
+    Args:
+        namespace: where; None for a cluster-scoped subject.
+        objects: what the wait was about.
+        pods: what it owns, what failed first.
+        events: Warning events of both, the most frequent first.
+        logs: of failing containers.
+        errors: what could not be gathered, and why.
+        kubectl: the arguments that make kubectl use the same cluster.
+    """
+
+    namespace: str | None = None
+    objects: tuple[ObjectReference, ...] = ()
+    pods: tuple[PodReport, ...] = ()
+    events: tuple[EventGroup, ...] = ()
+    logs: tuple[LogTail, ...] = ()
+    errors: tuple[str, ...] = ()
+    kubectl: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the same as JSON values."""
+        return asdict(self)
+
+
+def gather(session: Session, scope: Scope) -> Findings:
+    """Return what the cluster knows of the objects in `scope`, within five seconds."""
+    deadline = Deadline.after(LIMIT, session.clock)
+    errors: list[str] = []
+    with ThreadPoolExecutor(max_workers=3, thread_name_prefix="kwait-evidence") as pool:
+        listing = pool.submit(_pods, session, scope, deadline, errors)
+        reading = pool.submit(_events, session, scope, deadline, errors)
+        pods = listing.result()
+        failing = [
+            (pod, container)
+            for pod in pods
+            for container in pod.containers
+            if container.failing and container.has_run
+        ][:LOGS]
+        tails = [
+            pool.submit(_tail, session, scope, pod.name, container, deadline, errors)
+            for pod, container in failing
+        ]
+        logs = tuple(tail for future in tails if (tail := future.result()) is not None)
+        events = _grouped(reading.result(), scope, pods)
+    return Findings(
+        scope.namespace,
+        tuple(scope.objects),
+        tuple(pods),
+        events,
+        logs,
+        tuple(sorted(errors)),
+        tuple(session.kubectl_args),
+    )
+
+
+def _pods(session: Session, scope: Scope, deadline: Deadline, errors: list[str]) -> list[PodReport]:
+    if scope.pods is None and not scope.pod_names:
+        return []
+    one = f"metadata.name={scope.pod_names[0]}" if len(scope.pod_names) == 1 else None
+    try:
+        listed = session.list(
+            PODS,
+            scope.namespace,
+            label_selector=scope.pods,
+            field_selector=one,
+            deadline=deadline,
+            type=_Pod,
+        )
+    except (ApiError, DeadlineExceeded) as error:
+        errors.append(f"pods: {error}")
+        return []
+    wanted = set(scope.pod_names)
+    pods = [
+        _pod_report(item.object)
+        for item in listed.items
+        if not wanted or item.object["metadata"]["name"] in wanted
+    ]
+    rank = {name: position for position, name in enumerate(scope.suspects)}
+    last = len(rank)
+    return sorted(
+        pods, key=lambda pod: (rank.get(pod.name, last), not pod.failing, pod.ready, pod.name)
+    )
+
+
+def _pod_report(pod: dict[str, Any]) -> PodReport:
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    conditions = {c.get("type"): c for c in status.get("conditions") or ()}
+    note = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
+    scheduled = conditions.get("PodScheduled", {})
+    if not note and scheduled.get("status") == "False":
+        note = ": ".join(filter(None, (scheduled.get("reason"), scheduled.get("message"))))
+    return PodReport(
+        metadata["name"],
+        metadata.get("uid") or "",
+        status.get("phase") or "Pending",
+        (pod.get("spec") or {}).get("nodeName") or "",
+        note,
+        bool(metadata.get("deletionTimestamp")),
+        conditions.get("Ready", {}).get("status") == "True",
+        (
+            *container_reports(status.get("initContainerStatuses"), init=True),
+            *container_reports(status.get("containerStatuses")),
+        ),
+    )
+
+
+def _events(
+    session: Session, scope: Scope, deadline: Deadline, errors: list[str]
+) -> Sequence[dict[str, Any]]:
+    if scope.namespace is None:
+        return []
+    try:
+        listed = session.list(
+            EVENTS, scope.namespace, field_selector="type=Warning", deadline=deadline
+        )
+    except (ApiError, DeadlineExceeded) as error:
+        errors.append(f"events: {error}")
+        return []
+    return [item.object for item in listed.items]
+
+
+def _grouped(
+    events: Iterable[dict[str, Any]], scope: Scope, pods: Sequence[PodReport]
+) -> tuple[EventGroup, ...]:
+    uids = {pod.uid for pod in pods} | {reference.uid for reference in scope.objects}
+    counts: Counter[tuple[str, str]] = Counter()
+    subjects: dict[tuple[str, str], dict[str, None]] = {}
+    for event in events:
+        about = event.get("involvedObject") or {}
+        if about.get("uid") not in uids:
+            continue
+        key = (event.get("reason") or "", " ".join((event.get("message") or "").split()))
+        counts[key] += (event.get("series") or {}).get("count") or event.get("count") or 1
+        subject = f"{str(about.get('kind') or '').lower()}/{about.get('name')}"
+        subjects.setdefault(key, {})[subject] = None
+    return tuple(
+        EventGroup(next(iter(subjects[key])), len(subjects[key]) - 1, *key, count)
+        for key, count in counts.most_common()
+    )
+
+
+def _tail(
+    session: Session,
+    scope: Scope,
+    pod: str,
+    container: ContainerReport,
+    deadline: Deadline,
+    errors: list[str],
+) -> LogTail | None:
+    previous = container.state == "running"
+    try:
+        text = session.logs(
+            scope.namespace or "",
+            pod,
+            container=container.name,
+            previous=previous,
+            tail_lines=LOG_LINES,
+            deadline=deadline,
+        )
+    except (ApiError, DeadlineExceeded) as error:
+        errors.append(f"logs of {pod}/{container.name}: {error}")
+        return None
+    lines = tuple(text.splitlines()[-LOG_LINES:])
+    return LogTail(pod, container.name, previous, lines) if lines else None

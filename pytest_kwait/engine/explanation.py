@@ -1,0 +1,165 @@
+"""Facts to text: the message of a wait that did not come true, pure and bounded."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pytest_kwait.wait.durations import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.engine.container_states import ContainerReport
+    from pytest_kwait.engine.evidence import Findings, PodReport
+    from pytest_kwait.engine.report import WaitReport
+
+__all__ = ["explain"]
+
+WIDTH = 100
+PODS = 8
+EVENTS = 8
+ERRORS = 4
+_LINES_EACH = 4
+
+
+def explain(report: WaitReport) -> str:
+    """Return the message: at most 100 columns wide, but for the command, and bounded in lines.
+
+    Its parts, each left out when empty: headline; what was awaited, for how long, what was there;
+    the changes of the verdict; pods; Warning events; logs; the last error of the API; what could
+    not be gathered; the command to look further.
+    """
+    parts = (
+        _wrapped("", report.headline, rest="    "),
+        _terms(report),
+        _timeline(report),
+        _pods(report.findings),
+        _events(report.findings),
+        _logs(report.findings),
+        _errors(report),
+        _command(report.findings),
+    )
+    return "\n".join(line for part in parts for line in part)
+
+
+def _terms(report: WaitReport) -> Iterator[str]:
+    yield from _wrapped("  awaited   ", f"{report.goal} of {report.subject}")
+    elapsed = format_duration(round(report.elapsed, 1))
+    limit = format_duration(report.limit)
+    yield f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"
+    if report.seen:
+        yield from _wrapped("  seen      ", report.seen)
+
+
+def _timeline(report: WaitReport) -> Iterator[str]:
+    timeline = report.timeline
+    if timeline.changes < 2:
+        return
+    yield "  timeline"
+    for change in timeline.first:
+        yield from _wrapped(f"  {change.at:8.1f}s  ", change.text)
+    if timeline.left_out:
+        yield f"             ... {timeline.left_out} more changes ..."
+    for change in timeline.latest:
+        yield from _wrapped(f"  {change.at:8.1f}s  ", change.text)
+
+
+def _pods(findings: Findings) -> Iterator[str]:
+    if not findings.pods:
+        return
+    yield "  pods"
+    for pod in findings.pods[:PODS]:
+        yield from _wrapped("    ", _pod_line(pod), rest="      ")
+        for container in pod.containers:
+            yield from _wrapped("      ", _container_line(container), rest="        ")
+    rest = Counter(pod.phase for pod in findings.pods[PODS:])
+    if rest:
+        phases = ", ".join(f"{n} {phase}" for phase, n in rest.most_common())
+        yield f"    and {rest.total()} more: {phases}"
+
+
+def _pod_line(pod: PodReport) -> str:
+    where = f" on {pod.node}" if pod.node else ", on no node"
+    ready = ", ready" if pod.ready else ""
+    deleting = ", being deleted" if pod.deleting else ""
+    note = f": {pod.note}" if pod.note else ""
+    return f"{pod.name}  {pod.phase}{where}{ready}{deleting}{note}"
+
+
+def _container_line(container: ContainerReport) -> str:
+    init = "init container " if container.init else ""
+    detail = ": ".join(filter(None, (container.reason, container.message)))
+    exit_code = "" if container.exit_code is None else f", exit code {container.exit_code}"
+    if container.state != "terminated" and exit_code:
+        exit_code = f", last exit code {container.exit_code}"
+    restarts = f", {container.restarts} restarts" if container.restarts else ""
+    if container.restarts == 1:
+        restarts = ", 1 restart"
+    facts = f"{container.state}{exit_code}{restarts}"
+    return f"{init}{container.name}: {facts}{': ' if detail else ''}{detail}"
+
+
+def _events(findings: Findings) -> Iterator[str]:
+    if not findings.events:
+        return
+    yield "  warnings"
+    for event in findings.events[:EVENTS]:
+        times = f"{event.count}x " if event.count > 1 else ""
+        others = f" and {event.others} more" if event.others else ""
+        text = f"{times}{event.reason} ({event.subject}{others}): {event.message}"
+        yield from _wrapped("    ", text, rest="      ")
+    if len(findings.events) > EVENTS:
+        yield f"    and {len(findings.events) - EVENTS} more kinds of warnings"
+
+
+def _logs(findings: Findings) -> Iterator[str]:
+    for tail in findings.logs:
+        run = ", the run before this one" if tail.previous else ""
+        yield from _wrapped("  ", f"log of {tail.pod}/{tail.container}{run}", rest="    ")
+        for line in tail.lines:
+            yield _cut("    | " + "".join(c if c.isprintable() else " " for c in line))
+
+
+def _errors(report: WaitReport) -> Iterator[str]:
+    if report.last_error is not None:
+        count = f" (the last of {report.errors})" if report.errors > 1 else ""
+        yield from _wrapped("  API error ", f"{report.last_error}{count}", rest="    ")
+    for error in report.findings.errors[:ERRORS]:
+        yield from _wrapped("  not gathered: ", error, rest="    ")
+
+
+def _command(findings: Findings) -> Iterator[str]:
+    if findings.pods and findings.pods[0].failing:
+        what = ["describe", f"pod/{findings.pods[0].name}"]
+    elif findings.objects and findings.objects[0].uid:
+        reference = findings.objects[0]
+        what = ["describe", f"{reference.resource}/{reference.name}"]
+    elif findings.objects:
+        what = ["get", findings.objects[0].resource]
+    elif findings.pods:
+        what = ["describe", f"pod/{findings.pods[0].name}"]
+    else:
+        what = ["get", "events"]
+    where = ["--namespace", findings.namespace] if findings.namespace else []
+    yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *what])}"
+
+
+def _wrapped(lead: str, text: str, rest: str | None = None) -> list[str]:
+    """Return a text on lines of bounded width and number."""
+    return textwrap.wrap(
+        " ".join(text.split()),
+        WIDTH,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead) if rest is None else rest,
+        max_lines=_LINES_EACH,
+        placeholder=" ...",
+        drop_whitespace=True,
+        break_on_hyphens=False,
+    )
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."

@@ -1,0 +1,149 @@
+"""From a condition's verdict at this moment to the wait's: graces, stability, what changed."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.engine.timeline import Timeline
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.wait.durations import format_duration
+
+if TYPE_CHECKING:
+    from pytest_kwait.clock import Clock
+    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.engine.options import WaitSettings
+
+__all__ = ["Judge", "Ruling"]
+
+_log = logging.getLogger("pytest_kwait.wait")
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the wait makes of a verdict.
+
+    Args:
+        verdict: what the condition said.
+        final: whether the wait ends with it.
+        due: when the ruling must be looked at again even if nothing changes, in the clock's
+            monotonic seconds; infinite where only a change can alter it.
+    """
+
+    verdict: Verdict
+    final: bool
+    due: float = math.inf
+
+
+class Judge:
+    """Holds a condition's verdicts against the graces and the stability that a wait was given.
+
+    Args:
+        condition: what is awaited.
+        settings: the wait's options.
+        clock: what graces are measured by.
+    """
+
+    def __init__(self, condition: Condition, settings: WaitSettings, clock: Clock) -> None:
+        self._condition = condition
+        self._settings = settings
+        self._clock = clock
+        self._started = clock.monotonic()
+        self._met_since: float | None = None
+        self._doomed_since: float | None = None
+        self._hopeless_since: float | None = None
+        self.timeline = Timeline()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the wait began."""
+        return self._clock.monotonic() - self._started
+
+    def rule(self, *, fresh: bool = False) -> Ruling:
+        """Ask the condition, and say what its verdict means for the wait.
+
+        Args:
+            fresh: whether everything has been listed since the last ruling's due moment. A grace
+                or a time of stability that has run out is final only then: on what was seen before
+                a connection went dead, both would lie.
+
+        Raises:
+            Exception: whatever code of the user raises in the verdict.
+        """
+        verdict = self._condition.verdict()
+        now = self._clock.monotonic()
+        match verdict:
+            case Met():
+                ruling = self._rule_met(verdict, now, fresh)
+            case Failed():
+                ruling = self._rule_failed(verdict, now, fresh)
+            case Pending():
+                ruling = Ruling(verdict, final=False)
+                self._record(now, verdict.reason)
+        if not isinstance(verdict, Met):
+            self._met_since = None
+        if not isinstance(verdict, Failed):
+            self._doomed_since = self._hopeless_since = None
+        return ruling
+
+    def note(self, text: str) -> None:
+        """Record what is known before a verdict can be asked for."""
+        self._record(self._clock.monotonic(), text)
+
+    def _rule_met(self, verdict: Met, now: float, fresh: bool) -> Ruling:
+        if self._met_since is None:
+            self._met_since = now
+        due = self._met_since + self._settings.stable_for
+        if not self._settings.stable_for or (fresh and now >= due):
+            self._record(now, "met")
+            return Ruling(verdict, final=True)
+        held = format_duration(self._settings.stable_for)
+        self._record(now, f"met, and must hold for {held}")
+        return Ruling(verdict, final=False, due=due)
+
+    def _rule_failed(self, verdict: Failed, now: float, fresh: bool) -> Ruling:
+        if not self._settings.fail_fast:
+            self._record(now, verdict.reason)
+            return Ruling(verdict, final=False)
+        if verdict.patience is Patience.NONE:
+            self._record(now, verdict.reason)
+            return Ruling(verdict, final=True)
+        due = self._end_of_patience(verdict, now)
+        if fresh and now >= due:
+            self._record(now, verdict.reason)
+            return Ruling(verdict, final=True)
+        grace = self._grace(verdict.patience)
+        self._record(now, f"{verdict.reason} (final if it holds for {format_duration(grace)})")
+        return Ruling(verdict, final=False, due=due)
+
+    def _end_of_patience(self, verdict: Failed, now: float) -> float:
+        if self._doomed_since is None:
+            self._doomed_since = now
+        if verdict.patience is not Patience.SHORT:
+            self._hopeless_since = None
+        elif self._hopeless_since is None:
+            self._hopeless_since = now
+        since = verdict.since
+        if since is None:
+            hopeless = self._hopeless_since
+            long_enough = self._doomed_since + self._settings.grace
+            if hopeless is not None:
+                return min(hopeless + self._settings.short_grace, long_enough)
+            return long_enough
+        return since + self._grace(verdict.patience)
+
+    def _grace(self, patience: Patience) -> float:
+        short = patience is Patience.SHORT
+        return self._settings.short_grace if short else self._settings.grace
+
+    def _record(self, now: float, text: str) -> None:
+        if self.timeline.record(now - self._started, text) and _log.isEnabledFor(logging.INFO):
+            _log.info(
+                "%s: %s: after %s: %s",
+                self._condition.subject,
+                self._condition.goal,
+                format_duration(round(now - self._started, 1)),
+                text,
+            )

@@ -1,0 +1,87 @@
+"""The facts of a wait that did not come true: what an error carries, as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.engine.evidence import Findings
+from pytest_kwait.engine.timeline import Timeline
+from pytest_kwait.wait.durations import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.errors import ApiError
+
+__all__ = ["WaitReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReport:
+    """The facts of a wait that did not come true.
+
+    Args:
+        subject: what the wait was about: `job ci-1/sleepers`.
+        goal: what was awaited of it: `3 pods Running`.
+        failed: whether it can no longer come, as opposed to not in time.
+        reason: the last verdict in words.
+        limit: how long the wait could last, in seconds.
+        elapsed: how long it lasted, in seconds.
+        mode: `watch` or `poll`.
+        seen: what was there at the end, in one line; may be empty.
+        timeline: how the verdict changed.
+        findings: what the cluster knows.
+        last_error: the last error of the API; None if there was none.
+        errors: how many there were.
+    """
+
+    subject: str
+    goal: str
+    failed: bool
+    reason: str
+    limit: float
+    elapsed: float
+    mode: str
+    seen: str = ""
+    timeline: Timeline = field(default_factory=Timeline)
+    findings: Findings = field(default_factory=Findings)
+    last_error: ApiError | None = None
+    errors: int = 0
+
+    @property
+    def headline(self) -> str:
+        """What was awaited and the one reason it did not come, in one line."""
+        how = (
+            "can no longer come"
+            if self.failed
+            else f"did not come within {format_duration(self.limit)}"
+        )
+        reason = self.reason or "nothing was seen"
+        return f"{self.subject}: {self.goal} {how}: {' '.join(reason.split())}"
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """The same facts as JSON values."""
+        error = self.last_error
+        return {
+            "subject": self.subject,
+            "goal": self.goal,
+            "outcome": "failed" if self.failed else "timeout",
+            "reason": self.reason,
+            "limit_seconds": self.limit,
+            "elapsed_seconds": round(self.elapsed, 3),
+            "mode": self.mode,
+            "seen": self.seen,
+            "timeline": [asdict(c) for c in (*self.timeline.first, *self.timeline.latest)],
+            "timeline_left_out": self.timeline.left_out,
+            **self.findings.as_json(),
+            "last_api_error": str(error) if error is not None else None,
+            "api_errors": self.errors,
+        }
+
+    def render(self) -> str:
+        """Return the whole message."""
+        from pytest_kwait.engine.explanation import explain
+
+        return explain(self)

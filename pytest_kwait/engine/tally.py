@@ -1,0 +1,196 @@
+"""Objects counted along: every change costs the same, however many there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.engine.verdicts import Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from pytest_kwait.api.resource import Resource
+
+__all__ = ["Doom", "Entry", "State", "Tally", "whole"]
+
+
+@dataclass(frozen=True, slots=True)
+class Doom:
+    """Why an object will not become what is awaited.
+
+    Args:
+        reason: in a few words, without the object's name.
+        patience: how long the state must hold before it is believed; not `NONE`.
+    """
+
+    reason: str
+    patience: Patience
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What one object counts as.
+
+    Args:
+        label: how the summary names it: `Pending (ContainerCreating)`.
+        counts: the names under which it is counted.
+        keep: whether it belongs to the wait's result, so that its bytes are kept.
+        doom: why it will not become what is awaited; None while it may.
+    """
+
+    label: str
+    counts: tuple[str, ...] = ()
+    keep: bool = False
+    doom: Doom | None = None
+
+
+@dataclass(slots=True)
+class Entry:
+    """One object that is there.
+
+    Args:
+        name: its name.
+        uid: its UID.
+        state: what it counts as.
+        raw: the whole object as it came; None while its state is not one to keep.
+        doomed_at: since when it has been doomed without a break.
+        hopeless_at: since when its doom has been one that nothing heals.
+    """
+
+    name: str
+    uid: str
+    state: State
+    raw: bytes | None
+    doomed_at: float = 0.0
+    hopeless_at: float = 0.0
+
+
+class Tally:
+    """The book of a source of many objects.
+
+    Args:
+        judge: what an object counts as, given its fields and its doom so far.
+    """
+
+    def __init__(self, judge: Callable[[dict[str, Any], Doom | None], State]) -> None:
+        self._judge = judge
+        self._entries: dict[str, Entry] = {}
+        self._labels: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._kept: dict[str, Entry] = {}
+        # Both in the order in which objects entered: the n-th has been in it for longest but n.
+        self._doomed: dict[str, Entry] = {}
+        self._hopeless: dict[str, Entry] = {}
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Count an object, instead of what it counted as before."""
+        metadata = obj["metadata"]
+        uid = metadata.get("uid") or metadata["name"]
+        before = self._entries.get(uid)
+        state = self._judge(obj, before.state.doom if before else None)
+        if before is None:
+            entry = self._entries[uid] = Entry(metadata["name"], uid, state, None)
+            self._count(state, 1)
+        else:
+            entry = before
+            if state != entry.state:
+                self._count(entry.state, -1)
+                self._count(state, 1)
+                entry.state = state
+        if state.keep:
+            entry.raw = raw
+            self._kept[uid] = entry
+        elif entry.raw is not None:
+            entry.raw = None
+            del self._kept[uid]
+        self._enter_doom(entry, now)
+
+    def drop(self, uid: str) -> None:
+        """Count an object no more; nothing where it was not counted."""
+        entry = self._entries.pop(uid, None)
+        if entry is not None:
+            self._count(entry.state, -1)
+            for group in (self._kept, self._doomed, self._hopeless):
+                group.pop(uid, None)
+
+    def uids(self) -> Collection[str]:
+        """Return the UIDs of the objects that are there."""
+        return self._entries.keys()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def count(self, name: str) -> int:
+        """Return how many objects count under `name`."""
+        return self._counts[name]
+
+    def summary(self) -> str:
+        """Return how many objects there are of each label, most frequent first."""
+        return ", ".join(f"{n} {label}" for label, n in self._labels.most_common() if n > 0)
+
+    @property
+    def doomed(self) -> int:
+        """How many objects will not become what is awaited."""
+        return len(self._doomed)
+
+    def nth_doomed(self, n: int) -> tuple[Entry, Patience, float] | None:
+        """Return the doom that makes `n` objects doomed: whose, how sure, and since when.
+
+        Args:
+            n: how many doomed objects it takes, 1 or more.
+
+        Returns:
+            None while fewer are doomed. With `n` of them hopeless the doom is one that nothing
+            heals; otherwise it may pass.
+        """
+        if len(self._hopeless) >= n:
+            entry = _nth(self._hopeless, n)
+            return entry, Patience.SHORT, entry.hopeless_at
+        if len(self._doomed) >= n:
+            entry = _nth(self._doomed, n)
+            return entry, Patience.LONG, entry.doomed_at
+        return None
+
+    def suspects(self, limit: int = 20) -> list[str]:
+        """Return the names of doomed objects, the longest doomed first."""
+        return [entry.name for entry in islice(self._doomed.values(), limit)]
+
+    def objects(self, resource: Resource) -> list[dict[str, Any]]:
+        """Return the objects kept, sorted by name, decoded from the bytes that came."""
+        entries = sorted(self._kept.values(), key=lambda entry: entry.name)
+        return [whole(resource, entry.raw) for entry in entries if entry.raw is not None]
+
+    def _count(self, state: State, by: int) -> None:
+        self._labels[state.label] += by
+        if not self._labels[state.label]:
+            del self._labels[state.label]
+        for name in state.counts:
+            self._counts[name] += by
+
+    def _enter_doom(self, entry: Entry, now: float) -> None:
+        doom = entry.state.doom
+        if doom is None:
+            self._doomed.pop(entry.uid, None)
+        elif entry.uid not in self._doomed:
+            entry.doomed_at = now
+            self._doomed[entry.uid] = entry
+        if doom is None or doom.patience is not Patience.SHORT:
+            self._hopeless.pop(entry.uid, None)
+        elif entry.uid not in self._hopeless:
+            entry.hopeless_at = now
+            self._hopeless[entry.uid] = entry
+
+
+def _nth(entries: dict[str, Entry], n: int) -> Entry:
+    return next(islice(entries.values(), n - 1, None))
+
+
+def whole(resource: Resource, raw: bytes) -> dict[str, Any]:
+    """Decode an object; items of a list come without their kind, which is put first."""
+    obj: dict[str, Any] = msgspec.json.decode(raw)
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}

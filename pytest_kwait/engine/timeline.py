@@ -1,0 +1,69 @@
+"""What a wait has seen over time: one entry per change of its verdict, bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+__all__ = ["Change", "Timeline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A verdict that was not the one before.
+
+    Args:
+        at: seconds since the wait began.
+        text: the verdict in words.
+    """
+
+    at: float
+    text: str
+
+
+class Timeline:
+    """The first and the last changes of a verdict; how many lie between is only counted.
+
+    Args:
+        limit: how many changes are kept at each end.
+    """
+
+    def __init__(self, limit: int = 10) -> None:
+        self._limit = limit
+        self._first: list[Change] = []
+        self._last: deque[Change] = deque(maxlen=limit)
+        self._text: str | None = None
+        self.changes = 0
+
+    def record(self, at: float, text: str) -> bool:
+        """Note a verdict; return whether it is another than the last one."""
+        if text == self._text:
+            return False
+        self._text = text
+        self.changes += 1
+        change = Change(at, text)
+        if len(self._first) < self._limit:
+            self._first.append(change)
+        else:
+            self._last.append(change)
+        return True
+
+    @property
+    def last(self) -> str:
+        """The last verdict in words; empty before there was one."""
+        return self._text or ""
+
+    @property
+    def left_out(self) -> int:
+        """How many changes between the first and the last are not kept."""
+        return self.changes - len(self._first) - len(self._last)
+
+    @property
+    def first(self) -> tuple[Change, ...]:
+        """The first changes."""
+        return tuple(self._first)
+
+    @property
+    def latest(self) -> tuple[Change, ...]:
+        """The last changes that are not among the first."""
+        return tuple(self._last)

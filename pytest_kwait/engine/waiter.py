@@ -1,0 +1,102 @@
+"""One wait from its options to its result, or to the error that explains it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.error_policy import Troubles
+from pytest_kwait.engine.evidence import gather
+from pytest_kwait.engine.judge import Judge
+from pytest_kwait.engine.poll_mode import PollMode
+from pytest_kwait.engine.report import WaitReport
+from pytest_kwait.engine.verdicts import Failed
+from pytest_kwait.engine.watch_mode import WatchMode
+from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
+from pytest_kwait.wait.interruption import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.engine.condition import Condition, Probe
+    from pytest_kwait.engine.options import WaitSettings
+
+__all__ = ["wait_for_condition"]
+
+
+def wait_for_condition(session: Session, condition: Condition, settings: WaitSettings) -> Any:
+    """Return the condition's result once it is met, and has been for as long as it must be.
+
+    The limit holds for the wait, hard; collecting evidence for the message of a wait that did not
+    come true takes a few seconds more at most. Ctrl-C ends it at once.
+
+    Args:
+        session: who asks the server.
+        condition: what is awaited; used up by the wait.
+        settings: the options.
+
+    Raises:
+        ApiError: the server refuses what the wait needs to read.
+        WaitFailed: what is awaited can no longer come.
+        WaitTimeout: it did not come within the limit.
+    """
+    deadline = Deadline.after(settings.timeout, session.clock)
+    judge = Judge(condition, settings, session.clock)
+    troubles = Troubles()
+    mode = WatchMode if settings.mode == "watch" else PollMode
+    looking = mode(
+        session,
+        condition,
+        judge,
+        deadline,
+        poll=settings.poll,
+        probe=_probe(condition),
+        troubles=troubles,
+    )
+    try:
+        verdict = looking.run().verdict
+    except DeadlineExceeded:
+        report = _report(session, condition, settings, judge, troubles, failed=None)
+        raise WaitTimeout(report=report) from None
+    except ApiError as error:
+        error.add_note(f"while waiting for {condition.subject}: {condition.goal}")
+        raise
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(
+            f"while waiting for {condition.subject}: {condition.goal}; "
+            f"last seen: {judge.timeline.last or 'nothing yet'}"
+        )
+        raise
+    if isinstance(verdict, Failed):
+        report = _report(session, condition, settings, judge, troubles, failed=verdict)
+        raise WaitFailed(report=report)
+    return condition.result()
+
+
+def _probe(condition: Condition) -> Probe | None:
+    return cast("Probe", condition) if hasattr(condition, "probe") else None
+
+
+def _report(
+    session: Session,
+    condition: Condition,
+    settings: WaitSettings,
+    judge: Judge,
+    troubles: Troubles,
+    *,
+    failed: Failed | None,
+) -> WaitReport:
+    elapsed = judge.elapsed
+    return WaitReport(
+        subject=condition.subject,
+        goal=condition.goal,
+        failed=failed is not None,
+        reason=failed.reason if failed else judge.timeline.last,
+        limit=settings.timeout,
+        elapsed=elapsed,
+        mode=settings.mode,
+        seen=condition.seen(),
+        timeline=judge.timeline,
+        findings=gather(session, condition.scope()),
+        last_error=troubles.last,
+        errors=troubles.count,
+    )

@@ -1,0 +1,230 @@
+"""Waiting by watching: the verdict is asked for in the moment an event has been read."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.engine.error_policy import Decision, Troubles
+from pytest_kwait.engine.stream import Stream, enter_list
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait.interruption import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.condition import Condition, Probe, Source
+    from pytest_kwait.engine.judge import Judge, Ruling
+
+__all__ = ["WatchMode"]
+
+
+class WatchMode:
+    """One wait over watches: the audience of its streams, and the loop of its caller.
+
+    Events are entered and judged in the thread that has read them; the caller's thread only wakes
+    up for what it has to do itself: end the wait, let a grace run out, look at what cannot be
+    watched, run code of the user.
+
+    Args:
+        session: who asks the server.
+        condition: what is awaited.
+        judge: what the verdicts mean for the wait.
+        deadline: when it must be over.
+        poll: the pause between looks at what cannot be watched, in seconds.
+        probe: how to look at that; None where everything is watched.
+        troubles: where errors are noted.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        condition: Condition,
+        judge: Judge,
+        deadline: Deadline,
+        *,
+        poll: float,
+        probe: Probe | None,
+        troubles: Troubles,
+    ) -> None:
+        self._session = session
+        self._condition = condition
+        self._judge = judge
+        self._deadline = deadline
+        self._poll = poll
+        self._probe = probe
+        self._troubles = troubles
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._sources: Sequence[Source] = ()
+        self._streams: dict[Source, Stream] = {}
+        self._unlisted: set[Source] = set()
+        self._confirming: set[Source] | None = None
+        self._ruling: Ruling | None = None
+        self._stale = False
+        self._over = False
+        self._error: BaseException | None = None
+        self._probe_at = -math.inf
+
+    def run(self) -> Ruling:
+        """Return the ruling that ends the wait.
+
+        Raises:
+            ApiError: the server refuses what the wait needs.
+            DeadlineExceeded: the time is up.
+        """
+        try:
+            with self._lock:
+                self._follow_sources()
+            while True:
+                ruling, pause = self._step()
+                if ruling is not None:
+                    return ruling
+                if self._deadline.expired:
+                    raise DeadlineExceeded
+                self._session.clock.wait(self._wake, min(pause, self._deadline.remaining))
+        finally:
+            with self._lock:
+                self._over = True
+                streams = list(self._streams.values())
+            for stream in streams:
+                stream.close()
+
+    def listed(self, source: Source, items: list[tuple[dict[str, Any], bytes]]) -> None:
+        """Take over all objects of a source."""
+        with self._lock:
+            if self._over or source not in self._streams:
+                return
+            enter_list(source, items, self._session.clock.monotonic())
+            self._unlisted.discard(source)
+            if self._confirming is not None:
+                self._confirming.discard(source)
+                self._wake.set()
+            self._changed()
+
+    def changed(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
+        """Take over one change of a source."""
+        with self._lock:
+            if self._over or source not in self._streams:
+                return
+            if kind == "DELETED":
+                metadata = obj["metadata"]
+                source.book.drop(metadata.get("uid") or metadata["name"])
+            else:
+                source.book.put(obj, raw, self._session.clock.monotonic())
+            self._changed()
+
+    def troubled(self, source: Source, error: ApiError) -> None:
+        """Note an error that is retried."""
+        with self._lock:
+            self._troubles.last = error
+            self._troubles.count += 1
+            if source in self._unlisted:
+                self._judge.note(f"cannot list {source.resource.qualified}: {error.message}")
+
+    def broken(self, source: Source, error: BaseException) -> None:
+        """End the wait with what has ended a stream."""
+        with self._lock:
+            if source in self._streams and not self._over:
+                self._error = error
+                self._wake.set()
+
+    def _follow_sources(self) -> None:
+        sources = self._condition.sources()
+        if sources is self._sources:
+            return
+        self._sources = sources
+        for source in [source for source in self._streams if source not in sources]:
+            self._streams.pop(source).close()
+            self._unlisted.discard(source)
+        for source in sources:
+            if source not in self._streams:
+                stream = Stream(self._session, source, self, self._deadline)
+                self._streams[source] = stream
+                self._unlisted.add(source)
+                stream.start()
+
+    def _changed(self) -> None:
+        """Judge what has been entered, and wake the caller if there is something for it to do."""
+        self._follow_sources()
+        if self._unlisted:
+            return
+        if self._condition.in_caller:
+            self._stale = True
+            self._wake.set()
+            return
+        before = self._ruling
+        self._rule()
+        if (
+            self._over
+            or before is None
+            or self._ruling is None
+            or self._ruling.due != before.due
+            or (self._probe is not None and self._probe.probe_at_once())
+        ):
+            self._wake.set()
+
+    def _rule(self, *, fresh: bool = False) -> None:
+        self._ruling = self._judge.rule(fresh=fresh)
+        self._stale = False
+        # What comes after the end belongs to no wait: the result is what made the verdict.
+        self._over = self._ruling.final
+
+    def _step(self) -> tuple[Ruling | None, float]:
+        """Do what is due; return the ruling that ends the wait, or how long nothing is due."""
+        clock = self._session.clock
+        with self._lock:
+            self._wake.clear()
+            if self._error is not None:
+                raise self._error
+            if self._ruling is None and not self._stale:
+                return None, math.inf
+            if not self._over and self._stale:
+                self._rule()
+            if not self._over:
+                self._confirm()
+            if self._over:
+                return self._ruling, 0.0
+        if self._probe is not None and self._look(self._probe):
+            return self._ruling, 0.0
+        with self._lock:
+            until = math.inf
+            if self._ruling is not None and self._confirming is None:
+                until = self._ruling.due
+            if self._probe is not None and self._probe.probe_due():
+                until = min(until, self._probe_at)
+        return None, until - clock.monotonic()
+
+    def _confirm(self) -> None:
+        """List everything anew once a grace or a time of stability has run out, then rule on it."""
+        if self._ruling is None or self._session.clock.monotonic() < self._ruling.due:
+            self._confirming = None
+        elif self._confirming is None:
+            self._confirming = set(self._streams)
+            for stream in self._streams.values():
+                stream.refresh()
+        elif not self._confirming & self._streams.keys():
+            self._confirming = None
+            self._rule(fresh=True)
+
+    def _look(self, probe: Probe) -> bool:
+        """Look at what cannot be watched, if it is time to; return whether the wait is over."""
+        clock = self._session.clock
+        with self._lock:
+            due = probe.probe_at_once() or clock.monotonic() >= self._probe_at
+            if not due or not probe.probe_due():
+                return False
+        try:
+            probe.probe(self._deadline)
+        except ApiError as error:
+            if self._troubles.meet(error) is Decision.STOP:
+                raise
+            clock.wait(self._wake, min(error.retry_after or 0.0, self._deadline.remaining))
+        with self._lock:
+            self._probe_at = clock.monotonic() + self._poll
+            if not self._over:
+                self._rule()
+            return self._over
