@@ -21,7 +21,13 @@ folder is in use, and for run that of the command"""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command == "run":
+        # Some versions of argparse leave the dashes in.
+        options.argv = options.argv[options.argv[:1] == ["--"] :]
+        if not options.argv:
+            parser.error("run needs a command: run -- CMD ...")
     try:
         if not sys.platform.startswith("linux"):
             raise UnavailableError(f"a real control plane needs Linux, and this is {sys.platform}")
@@ -32,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnavailableError as missing:
         print(f"controlplane: {missing}", file=sys.stderr)
         return UNAVAILABLE
-    except BrokenError as error:
+    except (BrokenError, OSError) as error:
         print(f"controlplane: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
@@ -76,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("up", parents=[folder, start], help="start a cluster and leave it running")
     serve = commands.add_parser("serve", parents=[folder, start], help="run one until a signal")
-    serve.add_argument("--tell", type=int, default=2, help=argparse.SUPPRESS)
+    serve.add_argument("--detach", action="store_true", help=argparse.SUPPRESS)
     commands.add_parser("down", parents=[folder], help="end the cluster that up has started")
     commands.add_parser("status", parents=[folder], help="tell what runs and where")
     run = commands.add_parser(

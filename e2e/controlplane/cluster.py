@@ -26,7 +26,7 @@ from .servers import ControlPlane
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PAUSE = 0.2
+_PAUSE = 0.1
 _NETWORKS = 256
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from . import assets, node
 from .cluster import Cluster, Folder, State, default_folder, new_folder
-from .failures import FAILED, NOT_RUNNING, UNAVAILABLE, BrokenError, UnavailableError
+from .failures import FAILED, NOT_RUNNING, BrokenError, UnavailableError
 from .processes import dies_with_parent, environment
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def _signals() -> Iterator[None]:
 
 def _ignore_signals() -> None:
     for number in _STOPPING:
-        signal.signal(number, signal.SIG_IGN)
+        # SIG_IGN would complain of a signal that has come but was not handled yet.
+        signal.signal(number, lambda *_: None)
 
 
 def _say(text: str) -> None:
@@ -75,9 +76,8 @@ def _up(options: argparse.Namespace) -> int:
         _say(f"a cluster runs in {folder} already")
         return _status(options)
     _prepare(options)
-    ours, theirs = os.pipe()
     command = [sys.executable, "-m", __package__, "serve", f"--dir={folder.absolute()}"]
-    command += [f"--nodes={options.nodes}", f"--tell={theirs}"]
+    command += [f"--nodes={options.nodes}", "--detach"]
     if options.kubeconfig:
         command.append(f"--kubeconfig={options.kubeconfig.absolute()}")
     server = subprocess.Popen(
@@ -85,14 +85,15 @@ def _up(options: argparse.Namespace) -> int:
         cwd=Path(__file__).resolve().parents[2],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
         env=environment(),
-        pass_fds=[theirs],
         start_new_session=True,
     )
-    os.close(theirs)
+    assert server.stderr is not None
     try:
-        with os.fdopen(ours) as told:
+        # It ends when the server has ended, or has turned to its log as the cluster is ready.
+        with server.stderr as told:
             for line in told:
                 print(line, end="", file=sys.stderr, flush=True)
     except _Stopped:
@@ -107,28 +108,20 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    with open(options.tell, "w", closefd=options.tell > 2) as told:
-
-        def tell(text: str) -> None:
-            print(f"controlplane: {text}", file=told, flush=True)
-
-        try:
-            programs, machine = _prepare(options)
-            folder = Folder(options.dir or default_folder())
-            cluster = Cluster(folder, programs, machine, options.nodes, options.kubeconfig)
-            try:
-                cluster.start(tell)
-                tell(f"ready: {cluster.state.kubeconfig}")
-                if options.tell > 2:
-                    told.close()
-                cluster.watch(lambda: False)
-            finally:
-                _ignore_signals()
-                cluster.stop()
-                folder.release()
-        except (UnavailableError, BrokenError) as error:
-            tell(str(error))
-            return UNAVAILABLE if isinstance(error, UnavailableError) else FAILED
+    programs, machine = _prepare(options)
+    folder = Folder(options.dir or default_folder())
+    cluster = Cluster(folder, programs, machine, options.nodes, options.kubeconfig)
+    try:
+        cluster.start(_say)
+        _say(f"ready: {cluster.state.kubeconfig}")
+        if options.detach:
+            with (folder.path / "logs" / "supervisor.log").open("a") as log:
+                os.dup2(log.fileno(), sys.stderr.fileno())
+        cluster.watch(lambda: False)
+    finally:
+        _ignore_signals()
+        cluster.stop()
+        folder.release()
     return 0
 
 
@@ -168,29 +161,20 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    command = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
-    if not command:
-        raise UnavailableError("run needs a command: run -- CMD ...")
     programs, machine = _prepare(options)
     folder = new_folder()
     cluster = Cluster(folder, programs, machine, options.nodes, options.kubeconfig)
+    end = folder.discard
     try:
         cluster.start(_say)
-        code = _command(command, cluster)
+        return _command(options.argv, cluster)
     except BrokenError:
-        # The message points to the logs; the next run clears them.
-        cluster.stop()
-        folder.release()
+        end = folder.release  # the message points to the logs there; the next run clears them
         raise
-    except BaseException:
+    finally:
         _ignore_signals()
         cluster.stop()
-        folder.discard()
-        raise
-    _ignore_signals()
-    cluster.stop()
-    folder.discard()
-    return code
+        end()
 
 
 def _command(command: list[str], cluster: Cluster) -> int:
