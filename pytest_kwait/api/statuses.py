@@ -6,7 +6,7 @@ import errno
 import http
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from http.client import RemoteDisconnected
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,14 @@ from pytest_kwait.errors import ApiError
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
 
-__all__ = ["error_of_answer", "error_of_connection", "error_of_status", "excerpt", "unreadable"]
+__all__ = [
+    "error_of_answer",
+    "error_of_connection",
+    "error_of_status",
+    "excerpt",
+    "unreadable",
+    "warnings_of",
+]
 
 _EXCERPT = 200
 _object: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
@@ -105,6 +112,17 @@ def error_of_connection(method: str, path: str, error: BaseException) -> ApiErro
     else:
         reason = "ConnectionFailed"
     return ApiError(message, status=0, reason=reason, method=method, path=path)
+
+
+def warnings_of(headers: Mapping[str, str]) -> Iterable[str]:
+    """Return the texts of the Warning headers, in which the server tells of what it let pass."""
+    value = headers.get("Warning")
+    if not value:
+        return ()
+    return [
+        text.replace('\\"', '"').replace("\\\\", "\\")
+        for text in re.findall(r'\b\d{3} \S+ "((?:[^"\\]|\\.)*)"', value)
+    ]
 
 
 def excerpt(data: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 import urllib3
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kubernetes.client import ApiClient
+    from urllib3.connection import HTTPConnection
 
     from pytest_kwait.clock import Clock, Deadline
 
@@ -47,7 +48,7 @@ class Transport:
 
     def __init__(self, client: ApiClient, clock: Clock) -> None:
         self._client = client
-        self._clock = clock
+        self.clock = clock
         self._lock = threading.Lock()
         self._credentials = threading.Lock()
         self._source: urllib3.PoolManager | None = None
@@ -84,7 +85,7 @@ class Transport:
         if guard.cause is not None:
             raise failure(method, path, guard, None)
         if answer.status >= 300:
-            raise error_of_answer(method, path, answer.status, answer.headers, data, self._clock)
+            raise error_of_answer(method, path, answer.status, answer.headers, data, self.clock)
         return Response(answer.status, answer.headers, data)
 
     def open(
@@ -101,8 +102,28 @@ class Transport:
         answer = self._exchange("GET", path, query, None, None, accept, guard, stream=True)
         if answer.status >= 300:
             data = answer.read(decode_content=True)
-            raise error_of_answer("GET", path, answer.status, answer.headers, data, self._clock)
+            raise error_of_answer("GET", path, answer.status, answer.headers, data, self.clock)
         return answer
+
+    def dial(self, path: str, guard: Guard) -> HTTPConnection:
+        """Return a new connection for another protocol than HTTP, to be closed by the caller.
+
+        Raises:
+            urllib3.exceptions.HTTPError, OSError, ValueError: see `failure`.
+        """
+        address = urllib3.util.parse_url(self.url(path))
+        pool = self._pools().connection_from_host(address.host, address.port, address.scheme)
+        with guarded_by(guard):
+            connection = cast("HTTPConnection", pool._new_conn())
+            if pool.proxy is not None:
+                connection.set_tunnel(
+                    scheme="https" if pool.proxy.scheme == "https" else "http",
+                    host=(address.host or "").strip("[]"),
+                    port=address.port,
+                    headers=pool.proxy_headers,
+                )
+            connection.connect()
+        return connection
 
     def guard(
         self, method: str, path: str, deadline: Deadline, inactivity: float | None = None
