@@ -119,7 +119,7 @@ class Condition(Protocol):
 
     @property
     def goal(self) -> str:
-        """What is awaited of it: `3 pods Running`."""
+        """What is awaited of it, as a verb: `have 3 pods Running`."""
         ...
 
     @property

@@ -46,7 +46,7 @@ def explain(report: WaitReport) -> str:
 
 
 def _terms(report: WaitReport) -> Iterator[str]:
-    yield from _wrapped("  awaited   ", f"{report.goal} of {report.subject}")
+    yield from _wrapped("  awaited   ", f"{report.subject} to {report.goal}")
     elapsed = format_duration(round(report.elapsed, 1))
     limit = format_duration(report.limit)
     yield f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"

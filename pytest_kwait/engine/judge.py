@@ -141,7 +141,7 @@ class Judge:
     def _record(self, now: float, text: str) -> None:
         if self.timeline.record(now - self._started, text) and _log.isEnabledFor(logging.INFO):
             _log.info(
-                "%s: %s: after %s: %s",
+                "%s to %s: after %s: %s",
                 self._condition.subject,
                 self._condition.goal,
                 format_duration(round(now - self._started, 1)),

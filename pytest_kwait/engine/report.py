@@ -23,7 +23,7 @@ class WaitReport:
 
     Args:
         subject: what the wait was about: `job ci-1/sleepers`.
-        goal: what was awaited of it: `3 pods Running`.
+        goal: what was awaited of it, as a verb: `have 3 pods Running`.
         failed: whether it can no longer come, as opposed to not in time.
         reason: the last verdict in words.
         limit: how long the wait could last, in seconds.
@@ -52,13 +52,11 @@ class WaitReport:
     @property
     def headline(self) -> str:
         """What was awaited and the one reason it did not come, in one line."""
-        how = (
-            "can no longer come"
-            if self.failed
-            else f"did not come within {format_duration(self.limit)}"
-        )
-        reason = self.reason or "nothing was seen"
-        return f"{self.subject}: {self.goal} {how}: {' '.join(reason.split())}"
+        reason = " ".join(self.reason.split()) or "nothing was seen"
+        if self.failed:
+            return f"{self.subject} can no longer {self.goal}: {reason}"
+        limit = format_duration(self.limit)
+        return f"{self.subject} did not {self.goal} within {limit}: {reason}"
 
     @property
     def evidence(self) -> Mapping[str, Any]:

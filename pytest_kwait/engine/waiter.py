@@ -58,11 +58,11 @@ def wait_for_condition(session: Session, condition: Condition, settings: WaitSet
         report = _report(session, condition, settings, judge, troubles, failed=None)
         raise WaitTimeout(report=report) from None
     except ApiError as error:
-        error.add_note(f"while waiting for {condition.subject}: {condition.goal}")
+        error.add_note(f"while waiting for {condition.subject} to {condition.goal}")
         raise
     except KeyboardInterrupt as interrupt:
         interrupt.add_note(
-            f"while waiting for {condition.subject}: {condition.goal}; "
+            f"while waiting for {condition.subject} to {condition.goal}; "
             f"last seen: {judge.timeline.last or 'nothing yet'}"
         )
         raise

@@ -1,0 +1,31 @@
+"""Containers that end again each time they are started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_kwait.engine.container_states import current_state
+from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.verdicts import Patience
+
+__all__ = ["crash_loop_doom"]
+
+RESTARTS = 3
+"""So many restarts are taken for a start that needs a few tries (a database not there yet)."""
+
+
+def crash_loop_doom(status: dict[str, Any]) -> Doom | None:
+    """Return the doom of a container that the kubelet no longer starts at once; else None.
+
+    With the kubelet's pauses of 10, 20, 40, 80 seconds the pause must outlast the grace as well,
+    so that a container that crashes twice and then runs is never called doomed.
+    """
+    state, facts = current_state(status)
+    restarts = status.get("restartCount") or 0
+    if state != "waiting" or facts.get("reason") != "CrashLoopBackOff" or restarts < RESTARTS:
+        return None
+    last = (status.get("lastState") or {}).get("terminated") or {}
+    how = f"exit code {last['exitCode']}" if last.get("exitCode") is not None else "ended"
+    why = f" ({last['reason']})" if last.get("reason") not in (None, "Error", "Completed") else ""
+    text = f"CrashLoopBackOff: container {status.get('name')} was restarted {restarts} times, {how}"
+    return Doom(text + why, Patience.LONG)

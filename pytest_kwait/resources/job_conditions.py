@@ -1,0 +1,304 @@
+"""What can be awaited of a Job and of its pods.
+
+A Job that retries is pending for as long as it does: its own conditions say when it gives up. Its
+pods doom a wait only once so many of them are stuck for good that what is awaited is out of reach.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.api.resource import JOBS, PODS
+from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.options import check_count, check_name, check_namespace
+from pytest_kwait.engine.selectors import label_selector_text
+from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.resources.doom.pods import start_doom
+from pytest_kwait.resources.job_states import (
+    JobFields,
+    completions,
+    finished,
+    slots,
+    stopped,
+    succeeded,
+)
+from pytest_kwait.resources.pods import (
+    PodFields,
+    is_finished,
+    is_terminating,
+    phase_label,
+    phase_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["JobCondition", "JobOutcome", "JobPods"]
+
+_ALIVE = "alive"
+
+
+class JobCondition:
+    """What conditions on a Job share: the Job, the pods of its own selector, where to look.
+
+    Args:
+        namespace: where the Job is.
+        job: its name.
+        goal: what is awaited.
+        phase: the phase of the pods that belong to the result; empty where the Job itself does.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    in_caller = False
+
+    def __init__(self, namespace: str, job: str, goal: str, phase: str = "") -> None:
+        self.namespace = check_namespace(namespace)
+        self.job = Sighting(JOBS, check_name("job", job))
+        self.goal = goal
+        self._phase = phase
+        self.pods = Tally(self._pod_state)
+        self._job_source = Source(JOBS, namespace, self.job, name=job, fields=JobFields)
+        self._sources: tuple[Source, ...] = (self._job_source,)
+        self._selected_for = ""
+
+    @property
+    def subject(self) -> str:
+        """The Job."""
+        return f"job {self.namespace}/{self.job.name}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the Job, and its pods once its selector and UID are known."""
+        current = self.job.current
+        uid = current["metadata"].get("uid") or "" if current is not None else ""
+        if current is not None and uid != self._selected_for:
+            # The selector of a Job cannot be changed: its pods change only with the Job.
+            self._selected_for = uid
+            self.pods = Tally(self._pod_state)
+            pods = Source(PODS, self.namespace, self.pods, selector=self.selector, fields=PodFields)
+            self._sources = (self._job_source, pods)
+        return self._sources
+
+    @property
+    def selector(self) -> str | None:
+        """The Job's own selector, which by default names its UID."""
+        return label_selector_text(self.job.spec.get("selector"))
+
+    def seen(self) -> str:
+        """Sum up the Job's pods."""
+        if self.job.current is None:
+            return ""
+        summary = self.pods.summary() or "no pods"
+        return f"{summary}; {succeeded(self.job)} counted as succeeded by the job"
+
+    def scope(self) -> Scope:
+        """Return the Job and its pods."""
+        selector = self.selector if self.job.current is not None else None
+        return Scope(
+            self.namespace,
+            objects=(self.job.reference(),),
+            pods=selector,
+            suspects=self.pods.suspects(),
+        )
+
+    def result(self) -> Any:
+        """Return the pods in the awaited phase, sorted by name, or the Job."""
+        return self.pods.objects(PODS) if self._phase else self.job.object()
+
+    def _pod_state(self, pod: dict[str, Any], before: Doom | None) -> State:
+        phase = phase_of(pod)
+        alive = not is_finished(pod) and not is_terminating(pod)
+        return State(
+            phase_label(pod),
+            (phase, _ALIVE) if alive else (phase,),
+            keep=phase == self._phase,
+            doom=start_doom(pod, before) if alive else None,
+        )
+
+    def _doom(self, needed: int) -> Failed | None:
+        """Return the verdict where that many pods are stuck; None while fewer are."""
+        if needed < 1:
+            return None
+        stuck = self.pods.nth_doomed(needed)
+        if stuck is None:
+            return None
+        entry, patience, since = stuck
+        doom = entry.state.doom
+        reason = doom.reason if doom is not None else ""
+        others = self.pods.doomed - 1
+        more = f" (and {others} more {'pod' if others == 1 else 'pods'})" if others else ""
+        return Failed(f"pod {entry.name}{more}: {reason}", patience, since)
+
+
+class JobPods(JobCondition):
+    """A number of a Job's pods in one phase, not one more and not one less.
+
+    Args:
+        namespace: where the Job is.
+        job: its name.
+        expected_count: how many pods.
+        phase: `Running` or `Succeeded`.
+
+    Raises:
+        InvalidArgument: a name or a count that cannot be one.
+    """
+
+    def __init__(self, namespace: str, job: str, expected_count: int, phase: str) -> None:
+        count = check_count("expected_count", expected_count)
+        noun = "pod" if count == 1 else "pods"
+        super().__init__(namespace, job, f"have {count} {noun} {phase}", phase)
+        self.expected = count
+
+    def verdict(self) -> Verdict:
+        """Judge by the count, and by how far it can still get."""
+        absent = self.job.absence()
+        if absent is not None:
+            return absent
+        count = self.pods.count(self._phase)
+        if count == self.expected:
+            return Met()
+        return self._out_of_reach(count) or Pending(self._progress(count))
+
+    def _progress(self, count: int) -> str:
+        rest = self.pods.summary()
+        noun = "pod" if self.expected == 1 else "pods"
+        text = f"{count} of {self.expected} {noun} {self._phase}"
+        if count > self.expected:
+            text = f"{count} pods {self._phase}, {count - self.expected} more than awaited"
+        return f"{text}{': ' if rest else ''}{rest}"
+
+    def _out_of_reach(self, count: int) -> Failed | None:
+        if finished(self.job) is not None:
+            return self._after_the_end(count)
+        if count > self.expected:
+            if self._phase == "Running":
+                return None
+            return Failed(f"{count} pods {self._phase}, more than awaited", Patience.LONG)
+        halted = stopped(self.job, because="FailureTarget")
+        if halted is not None:
+            return halted if halted.patience is not Patience.NONE else self._after_the_end(count)
+        reachable = self._reachable(count)
+        if reachable < self.expected:
+            # A success is never taken back; more parallelism may yet be given.
+            enough = (self.job.spec.get("parallelism") or 1) >= self.expected
+            patience = Patience.SHORT if enough else Patience.LONG
+            return Failed(self._too_few(reachable), patience)
+        return self._doom(reachable - self.expected + 1)
+
+    def _after_the_end(self, count: int) -> Failed | None:
+        """Judge a Job that has ended, or is about to: its pods can only end as well."""
+        ended = stopped(self.job, because="Failed FailureTarget Complete")
+        if ended is None:
+            return None
+        noun = "pod" if count == 1 else "pods"
+        reason = f"{ended.reason}, with {count} {noun} {self._phase}"
+        # A pod that has not been seen to end yet may be on its way to the awaited phase.
+        alive = self.pods.count(_ALIVE) > 0
+        return Failed(reason, Patience.SHORT if alive else Patience.NONE)
+
+    def _reachable(self, count: int) -> int:
+        """Return how many pods can be in the phase at once if none is stuck."""
+        active = slots(self.job)
+        if self._phase == "Running":
+            return active if active is not None else self.pods.count(_ALIVE)
+        wanted = completions(self.job)
+        if wanted is not None:
+            return wanted
+        return active if active is not None else count + self.pods.count(_ALIVE)
+
+    def _too_few(self, reachable: int) -> str:
+        parallelism = self.job.spec.get("parallelism") or 1
+        wanted = completions(self.job)
+        wanted_text = "no" if wanted is None else f"{wanted}"
+        noun = "pod" if reachable == 1 else "pods"
+        return (
+            f"the job comes to {reachable} {noun} {self._phase} at most (parallelism"
+            f" {parallelism}, {wanted_text} completions, {succeeded(self.job)} succeeded)"
+        )
+
+
+class JobOutcome(JobCondition):
+    """The end of a Job: any, success or failure.
+
+    Args:
+        namespace: where the Job is.
+        job: its name.
+        outcomes: the condition types that are awaited: `Complete`, `Failed` or both.
+        reason: the reason that the condition must have; None for any.
+        succeeded_pods: how many pods must have succeeded; None for any number.
+
+    Raises:
+        InvalidArgument: a name, a reason or a count that cannot be one.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        job: str,
+        outcomes: tuple[str, ...],
+        reason: str | None = None,
+        succeeded_pods: int | None = None,
+    ) -> None:
+        goal = "finish"
+        if len(outcomes) == 1:
+            goal = "become complete" if outcomes[0] == "Complete" else "fail"
+        if reason is not None:
+            given: object = reason
+            if not isinstance(given, str) or not given:
+                raise InvalidArgument("reason", given, "use the reason of a condition, or None")
+            goal += f" with reason {reason}"
+        if succeeded_pods is not None:
+            check_count("completions", succeeded_pods)
+            goal += f" with {succeeded_pods} pods succeeded"
+        super().__init__(namespace, job, goal)
+        self._outcomes = outcomes
+        self._reason = reason
+        self._succeeded = succeeded_pods
+
+    def verdict(self) -> Verdict:
+        """Judge by the Job's conditions, and by whether its pods can lead to them."""
+        absent = self.job.absence()
+        if absent is not None:
+            return absent
+        for kind in self._outcomes:
+            condition = self.job.holds(kind)
+            if condition is not None:
+                return self._judge_end(condition)
+        return self._doomed() or Pending(self._progress())
+
+    def _judge_end(self, condition: dict[str, Any]) -> Verdict:
+        reason = condition.get("reason") or ""
+        if self._reason is not None and reason != self._reason:
+            return Failed(f"the job is {condition['type'].lower()} with reason {reason!r}")
+        count = succeeded(self.job)
+        if self._succeeded is not None and count != self._succeeded:
+            return Failed(f"the job is {condition['type'].lower()} with {count} pods succeeded")
+        return Met()
+
+    def _doomed(self) -> Failed | None:
+        against = ""
+        if self._outcomes == ("Complete",):
+            against = "Failed FailureTarget"
+        elif self._outcomes == ("Failed",):
+            against = "Complete SuccessCriteriaMet"
+        halted = stopped(self.job, because=against)
+        if halted is not None:
+            return halted
+        if self._outcomes == ("Complete",) and not self.job.spec.get("successPolicy"):
+            # Every slot is needed for a success: a pod that is stuck in one is enough.
+            return self._doom(1)
+        if "Failed" in self._outcomes and self.job.spec.get("activeDeadlineSeconds"):
+            return None
+        active = slots(self.job)
+        return self._doom(active if active is not None else self.pods.count(_ALIVE))
+
+    def _progress(self) -> str:
+        wanted = completions(self.job)
+        of = f" of {wanted}" if wanted is not None else ""
+        text = f"{succeeded(self.job)}{of} succeeded"
+        rest = self.pods.summary()
+        return f"{text}{': ' if rest else ''}{rest}"

@@ -1,0 +1,116 @@
+"""What a Job is, and how many of its pods can still become what is awaited: pure functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from pytest_kwait.api.objects import ObjectMeta  # noqa: TC001 - msgspec resolves the name
+from pytest_kwait.engine.verdicts import Failed, Patience
+
+if TYPE_CHECKING:
+    from pytest_kwait.engine.sighting import Sighting
+
+__all__ = ["JobFields", "completions", "finished", "slots", "stopped", "succeeded"]
+
+
+class _Requirement(TypedDict, total=False):
+    key: str
+    operator: str
+    values: list[str] | None
+
+
+class _LabelSelector(TypedDict, total=False):
+    matchLabels: dict[str, str] | None
+    matchExpressions: list[_Requirement] | None
+
+
+class _JobSpec(TypedDict, total=False):
+    parallelism: int | None
+    completions: int | None
+    suspend: bool | None
+    selector: _LabelSelector | None
+    activeDeadlineSeconds: int | None
+    successPolicy: dict[str, Any] | None
+
+
+class _JobCondition(TypedDict, total=False):
+    type: str
+    status: str
+    reason: str | None
+    message: str | None
+
+
+class _JobStatus(TypedDict, total=False):
+    conditions: list[_JobCondition] | None
+    succeeded: int | None
+
+
+class JobFields(TypedDict, total=False):
+    """The fields of a Job that waits read."""
+
+    metadata: ObjectMeta
+    spec: _JobSpec | None
+    status: _JobStatus | None
+
+
+def succeeded(job: Sighting) -> int:
+    """Return how many pods have succeeded, as the Job's controller has counted."""
+    count = job.status.get("succeeded")
+    return count if isinstance(count, int) else 0
+
+
+def completions(job: Sighting) -> int | None:
+    """Return how many pods must succeed; None where the first success ends the Job."""
+    count = job.spec.get("completions")
+    return count if isinstance(count, int) else None
+
+
+def slots(job: Sighting) -> int | None:
+    """Return how many pods the Job's controller keeps active at most.
+
+    None where it starts no more: a Job without completions of which a pod has succeeded.
+
+    Source: kubernetes/pkg/controller/job/job_controller.go, manageJob.
+    """
+    parallelism = job.spec.get("parallelism")
+    parallelism = parallelism if isinstance(parallelism, int) else 1
+    wanted = completions(job)
+    if wanted is not None:
+        return max(0, min(parallelism, wanted - succeeded(job)))
+    return None if succeeded(job) else parallelism
+
+
+def finished(job: Sighting) -> dict[str, Any] | None:
+    """Return the condition that ended the Job, Complete or Failed; None while it has none."""
+    return job.holds("Complete") or job.holds("Failed")
+
+
+_ENDS = {
+    "Complete": "is complete",
+    "Failed": "failed",
+    "FailureTarget": "is about to fail",
+    "SuccessCriteriaMet": "has met its success criteria",
+}
+
+
+def stopped(job: Sighting, *, because: str) -> Failed | None:
+    """Return the verdict where no pod of the Job starts any more, or none for now; else None.
+
+    Args:
+        job: the Job.
+        because: the condition types that end the wait: of `Complete`, `SuccessCriteriaMet`,
+            `Failed` and `FailureTarget`, separated by blanks.
+    """
+    for kind in because.split():
+        condition = job.holds(kind)
+        if condition is not None:
+            return Failed(f"the job {_ENDS[kind]}{_detail(condition)}")
+    if job.spec.get("suspend"):
+        return Failed("the job is suspended", Patience.LONG)
+    return job.ending()
+
+
+def _detail(condition: dict[str, Any]) -> str:
+    parts = (condition.get("reason"), condition.get("message"))
+    text = ": ".join(" ".join(part.split()) for part in parts if part)
+    return f": {text}" if text else ""
