@@ -1,0 +1,70 @@
+"""Local copies of what the server has, kept up to date by one list and one watch per resource.
+
+What may enter: ported pieces of client-go `tools/cache` and its informer factory, over
+`api.Session`, with upstream's names in snake_case, used qualified as in Go
+(`cache.wait_for_cache_sync`). Nothing here judges an object: what a state means is for the layers
+above.
+"""
+
+from __future__ import annotations
+
+from pytest_kwait.cache.done import DoneChecker, is_done, wait_for
+from pytest_kwait.cache.factory import SharedInformerFactory
+from pytest_kwait.cache.failures import VeryShortWatchError
+from pytest_kwait.cache.handlers import (
+    FilteringResourceEventHandler,
+    HandlerRegistration,
+    ResourceEventHandler,
+    ResourceEventHandlerFuncs,
+)
+from pytest_kwait.cache.keys import (
+    NAMESPACE_INDEX,
+    DeletedFinalStateUnknown,
+    deletion_handling_meta_namespace_key_func,
+    meta_namespace_index_func,
+    meta_namespace_key_func,
+    split_meta_namespace_key,
+)
+from pytest_kwait.cache.listwatch import ListWatch
+from pytest_kwait.cache.reflector import Reflector, ReflectorStore
+from pytest_kwait.cache.shared_informer import SharedInformer
+from pytest_kwait.cache.signal import Signal
+from pytest_kwait.cache.store import Delta, Indexer, Store
+from pytest_kwait.cache.sync import (
+    CACHE_SYNC_TIMEOUT,
+    SYNCED_POLL_PERIOD,
+    InformerSynced,
+    wait_for_cache_sync,
+    wait_for_named_cache_sync,
+)
+
+__all__ = [
+    "CACHE_SYNC_TIMEOUT",
+    "NAMESPACE_INDEX",
+    "SYNCED_POLL_PERIOD",
+    "DeletedFinalStateUnknown",
+    "Delta",
+    "DoneChecker",
+    "FilteringResourceEventHandler",
+    "HandlerRegistration",
+    "Indexer",
+    "InformerSynced",
+    "ListWatch",
+    "Reflector",
+    "ReflectorStore",
+    "ResourceEventHandler",
+    "ResourceEventHandlerFuncs",
+    "SharedInformer",
+    "SharedInformerFactory",
+    "Signal",
+    "Store",
+    "VeryShortWatchError",
+    "deletion_handling_meta_namespace_key_func",
+    "is_done",
+    "meta_namespace_index_func",
+    "meta_namespace_key_func",
+    "split_meta_namespace_key",
+    "wait_for",
+    "wait_for_cache_sync",
+    "wait_for_named_cache_sync",
+]

@@ -1,0 +1,196 @@
+"""Who is told of changes, and how: each handler has its own thread, queue and sync state.
+
+Ported from client-go `tools/cache` (controller.go ResourceEventHandler, shared_informer.go
+processorListener).
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pytest_kwait.cache.signal import Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.cache.store import Delta, Object
+
+__all__ = [
+    "FilteringResourceEventHandler",
+    "HandlerRegistration",
+    "ResourceEventHandler",
+    "ResourceEventHandlerFuncs",
+]
+
+_logger = logging.getLogger("pytest_kwait.cache")
+
+
+class ResourceEventHandler(Protocol):
+    """Is told of every change of an informer's objects, one call after the other.
+
+    The objects are the handler's own: changing them changes nothing elsewhere.
+    """
+
+    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        """Take note of an object that is new, or was there before the watch began."""
+        ...
+
+    def on_update(self, old: Object, new: Object) -> None:
+        """Take note of a new resourceVersion of an object; its UID is the same."""
+        ...
+
+    def on_delete(self, obj: Object) -> None:
+        """Take note of a deletion; a `DeletedFinalStateUnknown` if the final state was missed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceEventHandlerFuncs:
+    """A handler made of functions, each of which may be left out.
+
+    Args:
+        add: called with an object that is new.
+        update: called with the old and the new state.
+        delete: called with the last known state.
+    """
+
+    add: Callable[[Object], object] | None = None
+    update: Callable[[Object, Object], object] | None = None
+    delete: Callable[[Object], object] | None = None
+
+    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        """Call `add`, if there is one."""
+        if self.add is not None:
+            self.add(obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        """Call `update`, if there is one."""
+        if self.update is not None:
+            self.update(old, new)
+
+    def on_delete(self, obj: Object) -> None:
+        """Call `delete`, if there is one."""
+        if self.delete is not None:
+            self.delete(obj)
+
+
+@dataclass(frozen=True, slots=True)
+class FilteringResourceEventHandler:
+    """Tells a handler only of objects that pass; one that begins or ceases to pass comes or goes.
+
+    Args:
+        passes: whether the handler shall see an object in this state.
+        handler: who is told.
+    """
+
+    passes: Callable[[Object], bool]
+    handler: ResourceEventHandler
+
+    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        """Pass on what passes."""
+        if self.passes(obj):
+            self.handler.on_add(obj, is_in_initial_list)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        """Pass on as an update, an addition or a deletion, by which of the states pass."""
+        before, after = self.passes(old), self.passes(new)
+        if before and after:
+            self.handler.on_update(old, new)
+        elif after:
+            self.handler.on_add(new, False)
+        elif before:
+            self.handler.on_delete(old)
+
+    def on_delete(self, obj: Object) -> None:
+        """Pass on what passes."""
+        if self.passes(obj):
+            self.handler.on_delete(obj)
+
+
+@dataclass(frozen=True, slots=True)
+class _Notification:
+    delta: Delta
+    initial: bool
+
+
+class _Synced:
+    """Everything of the initial list is ahead of this in the queue."""
+
+
+class _Stop:
+    """Nothing is delivered after this."""
+
+
+_SYNCED: Final = _Synced()
+_STOP: Final = _Stop()
+
+
+class HandlerRegistration:
+    """A handler's place at an informer; also a `DoneChecker` of the handler's own sync.
+
+    Made by `SharedInformer.add_event_handler`, not by hand.
+
+    Args:
+        handler: who is told.
+        name: what to call the handler in messages.
+    """
+
+    def __init__(self, handler: ResourceEventHandler, name: str) -> None:
+        self.name = name
+        self.done = Signal()
+        """Set once the handler has been called for the whole initial list."""
+        self.last_error: BaseException | None = None
+        """What the handler raised last; None if it never did."""
+        self._handler = handler
+        self._queue: queue.SimpleQueue[_Notification | _Synced | _Stop] = queue.SimpleQueue()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"kwait {name}", daemon=True)
+
+    def has_synced(self) -> bool:
+        """Whether the handler has been called for everything that was in the initial list."""
+        return self.done.is_set()
+
+    def __repr__(self) -> str:
+        return f"<handler {self.name}>"
+
+    def start(self) -> None:
+        """Begin to call the handler, in a thread of its own (called by the informer)."""
+        self._thread.start()
+
+    def notify(self, delta: Delta, *, initial: bool = False) -> None:
+        """Queue a change, of the initial list or a later one (called by the informer)."""
+        self._queue.put(_Notification(delta, initial))
+
+    def end_initial_list(self) -> None:
+        """Queue the end of the initial list (called by the informer)."""
+        self._queue.put(_SYNCED)
+
+    def stop(self) -> None:
+        """Call the handler no more; returns at once, a call that is under way goes on."""
+        self._stopped.set()
+        self._queue.put(_STOP)
+
+    def _run(self) -> None:
+        while not isinstance(item := self._queue.get(), _Stop) and not self._stopped.is_set():
+            if isinstance(item, _Synced):
+                self.done.set()
+            else:
+                self._deliver(item.delta, initial=item.initial)
+
+    def _deliver(self, delta: Delta, *, initial: bool) -> None:
+        old = delta.old_object() if delta.type == "MODIFIED" else None
+        obj = delta.object()
+        try:
+            if old is not None:
+                self._handler.on_update(old, obj)
+            elif delta.type == "DELETED":
+                self._handler.on_delete(obj)
+            else:
+                self._handler.on_add(obj, initial)
+        except BaseException as error:  # whatever it is, pytest.fail too: the next event must come
+            self.last_error = error
+            _logger.exception("Handler %s failed on %s %s", self.name, delta.type, delta.key)

@@ -1,0 +1,209 @@
+"""What is listed and watched: one resource, in one namespace or all, narrowed by selectors.
+
+Ported from client-go `tools/cache/listwatch.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from pytest_kwait.api.selectors import selector_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.api.selectors import Selector
+    from pytest_kwait.cache.store import Listed
+    from pytest_kwait.clock import Clock, Deadline
+
+__all__ = ["EventStream", "ListWatch", "ListedObjects", "ListsAndWatches", "Watched"]
+
+
+class Watched(Protocol):
+    """One event of a watch."""
+
+    @property
+    def type(self) -> str:
+        """`ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`."""
+        ...
+
+    @property
+    def object(self) -> Mapping[str, Any]:
+        """The decoded object, perhaps only the fields that were asked for."""
+        ...
+
+    @property
+    def raw(self) -> bytes:
+        """The whole object's JSON."""
+        ...
+
+    @property
+    def resource_version(self) -> str:
+        """The version to go on from after this event."""
+        ...
+
+
+class ListedObjects(Protocol):
+    """The answer to a list."""
+
+    @property
+    def items(self) -> Sequence[Listed]:
+        """The objects."""
+        ...
+
+    @property
+    def resource_version(self) -> str:
+        """The resourceVersion to watch from."""
+        ...
+
+
+class EventStream(Protocol):
+    """An open watch."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> object: ...
+
+    def __iter__(self) -> Iterator[Watched]: ...
+
+    def close(self) -> None:
+        """End the watch at once, from any thread."""
+        ...
+
+
+class ListsAndWatches(Protocol):
+    """What the cache needs of `api.Session`."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that deadlines belong to."""
+        ...
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: Selector | None = None,
+        field_selector: Selector | None = None,
+        deadline: Deadline,
+        type: Any = None,
+    ) -> ListedObjects:
+        """List all pages."""
+        ...
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: Selector | None = None,
+        field_selector: Selector | None = None,
+        resource_version: str,
+        inactivity: float | None = None,
+        timeout_seconds: int | None = None,
+        deadline: Deadline,
+        type: Any = None,
+    ) -> EventStream:
+        """Open a watch with bookmarks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListWatch:
+    """One collection of objects, ready to be listed and watched.
+
+    Args:
+        session: who asks the server.
+        resource: the kind of objects.
+        namespace: where to look; None for everywhere.
+        label_selector: only objects with these labels.
+        field_selector: only objects with these fields.
+        type: a TypedDict naming the fields to decode, `metadata` with name, namespace, uid and
+            resourceVersion among them; None for whole objects.
+    """
+
+    session: ListsAndWatches
+    resource: Resource
+    namespace: str | None = None
+    label_selector: Selector | None = None
+    field_selector: Selector | None = None
+    type: Any = None
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that deadlines belong to."""
+        return self.session.clock
+
+    @property
+    def name(self) -> str:
+        """What is watched, for messages: `pods in namespace ci-1 with labels app=web`."""
+        parts = [self.resource.qualified]
+        if self.namespace is not None:
+            parts.append(f"in namespace {self.namespace}")
+        selectors = (("labels", self.label_selector), ("fields", self.field_selector))
+        chosen = [f"{what} {selector_text(value)}" for what, value in selectors if value]
+        if chosen:
+            parts.append("with " + " and ".join(chosen))
+        return " ".join(parts)
+
+    def decoding(self, type: Any) -> ListWatch:
+        """Return the same collection, decoding only the fields of this TypedDict."""
+        return replace(self, type=type)
+
+    def list(self, *, deadline: Deadline) -> ListedObjects:
+        """Return the objects as they are now: a consistent read, with what was just written.
+
+        Raises:
+            ApiError: the server refused, or was not reached.
+            DeadlineExceeded: the answer was not complete in time.
+        """
+        return self.session.list(
+            self.resource,
+            self.namespace,
+            label_selector=self.label_selector,
+            field_selector=self.field_selector,
+            deadline=deadline,
+            type=self.type,
+        )
+
+    def watch(
+        self,
+        resource_version: str,
+        *,
+        timeout_seconds: int | None,
+        inactivity: float | None,
+        deadline: Deadline,
+    ) -> EventStream:
+        """Return the changes after `resource_version`, with bookmarks.
+
+        Args:
+            resource_version: where to go on from.
+            timeout_seconds: after how many seconds the server shall end the watch.
+            inactivity: seconds without a byte after which the connection counts as lost.
+            deadline: when the watch ends on this side, whatever the server does.
+
+        Raises:
+            ApiError: the server refused, or was not reached.
+            DeadlineExceeded: the watch was not open in time.
+        """
+        return self.session.watch(
+            self.resource,
+            self.namespace,
+            label_selector=self.label_selector,
+            field_selector=self.field_selector,
+            resource_version=resource_version,
+            inactivity=inactivity,
+            timeout_seconds=timeout_seconds,
+            deadline=deadline,
+            type=self.type,
+        )

@@ -1,0 +1,293 @@
+"""Keeps something like the server's collection: lists, watches from there, and recovers.
+
+Ported from client-go `tools/cache/reflector.go`. Deliberately different: lists are consistent
+reads (upstream's first list may be old, and a test must see what it has just written), and 410
+lists anew at once rather than after a pause, unless the watch before it brought nothing either.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from pytest_kwait import wait
+from pytest_kwait.cache.failures import (
+    VeryShortWatchError,
+    is_connection_lost,
+    is_expired,
+    is_watch_error_retriable,
+)
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ApiError, WaitTimeout
+
+if TYPE_CHECKING:
+    from pytest_kwait.cache.listwatch import EventStream, ListWatch, Watched
+    from pytest_kwait.cache.store import Listed
+
+__all__ = [
+    "LIST_TIMEOUT",
+    "MIN_WATCH_TIMEOUT",
+    "WATCH_INACTIVITY",
+    "ErrorHandler",
+    "Reflector",
+    "ReflectorStore",
+]
+
+LIST_TIMEOUT = 60.0
+"""Seconds for a whole list, all its pages together."""
+
+MIN_WATCH_TIMEOUT = 300.0
+"""Seconds after which the server is asked to end a watch, at the least; at most twice as many."""
+
+WATCH_INACTIVITY = 150.0
+"""Seconds without a byte after which a watch counts as lost: bookmarks come about once a minute."""
+
+_BACKOFF = wait.Backoff(duration=0.8, factor=2.0, jitter=1.0, steps=38, cap=30.0)
+_BACKOFF_RESET = 120.0
+_SHORT_WATCH = 1.0
+_GRACE = 30.0
+
+_logger = logging.getLogger("pytest_kwait.cache")
+_random = random.Random()  # noqa: S311 - spreads reconnections, keeps no secret
+
+ErrorHandler: TypeAlias = Callable[[Exception], object]
+"""Is told what ended a list or a watch; what it raises ends the reflector."""
+
+
+class ReflectorStore(Protocol):
+    """What a reflector keeps up to date; called in its thread, one call after the other.
+
+    Objects are decoded as far as the `ListWatch` says, `raw` is their whole JSON.
+    """
+
+    def replace(self, items: Sequence[Listed], resource_version: str) -> object:
+        """Take this as the whole collection."""
+        ...
+
+    def add(self, obj: Mapping[str, Any], raw: bytes) -> object:
+        """Take in an object that has come into the collection."""
+        ...
+
+    def update(self, obj: Mapping[str, Any], raw: bytes) -> object:
+        """Take in an object that has changed."""
+        ...
+
+    def delete(self, obj: Mapping[str, Any], raw: bytes) -> object:
+        """Let go of an object that has left the collection; this is its final state."""
+        ...
+
+    def bookmark(self, resource_version: str) -> object:
+        """Note that nothing else has changed up to here."""
+        ...
+
+
+class Reflector:
+    """Keeps a store like the server's collection until stopped.
+
+    It lists, then watches from the list's version with bookmarks, each event at constant cost.
+    What ends a watch decides how it goes on: a watch that ran is opened again where it was; after
+    429 or a refused connection so too, but later; after 410 it lists at once; after anything else,
+    a clean end without an event within a second included, it pauses and lists. The pauses grow
+    from 0.8 s to 30 s, up to doubled at random, and start anew every two minutes. Retry-After
+    makes them longer. No error ends it: those who wait look at `last_error`.
+
+    Args:
+        lister_watcher: the collection.
+        store: what is kept up to date. What it raises ends the reflector.
+        name: what to call the collection in messages; None for its own name.
+        on_error: told what ended a list or a watch; None to log it.
+        relist_interval: seconds after which to list anew though the watch is fine; None for never.
+        list_timeout: seconds for a list.
+        inactivity: seconds of silence after which a watch counts as lost; None for never.
+        min_watch_timeout: the least number of seconds after which the server shall end a watch;
+            the actual one is chosen at random up to twice that.
+        backoff: the pauses, if not those above.
+    """
+
+    def __init__(
+        self,
+        lister_watcher: ListWatch,
+        store: ReflectorStore,
+        *,
+        name: str | None = None,
+        on_error: ErrorHandler | None = None,
+        relist_interval: float | None = None,
+        list_timeout: float = LIST_TIMEOUT,
+        inactivity: float | None = WATCH_INACTIVITY,
+        min_watch_timeout: float = MIN_WATCH_TIMEOUT,
+        backoff: wait.Backoff = _BACKOFF,
+    ) -> None:
+        self.name = name or lister_watcher.name
+        self.clock = lister_watcher.clock
+        self.last_sync_resource_version = ""
+        """The resourceVersion up to which the store has been told everything; empty at first."""
+        self.failures_in_row = 0
+        """How many lists and watches have failed since one brought something."""
+        self._lister_watcher = lister_watcher
+        self._store = store
+        self._on_error = on_error
+        self._relist_interval = math.inf if relist_interval is None else relist_interval
+        self._list_timeout = list_timeout
+        self._inactivity = inactivity
+        self._min_watch_timeout = min_watch_timeout
+        self._backoff = backoff.delay_with_reset(self.clock, _BACKOFF_RESET)
+        self._context, self._cancel = wait.with_cancel(wait.background(self.clock))
+        self._lock = threading.Lock()
+        self._stream: EventStream | None = None
+        self._errors: dict[str, Exception] = {}
+        self._list_due_at = -math.inf
+        self._events = 0
+        self._expired = False
+        self._pause = 0.0
+
+    @property
+    def last_error(self) -> Exception | None:
+        """Why the latest list, or else the latest watch, failed; None once they go well again."""
+        return self._errors.get("list") or self._errors.get("watch")
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._context.done.is_set()
+
+    def stop(self) -> None:
+        """End `run`, from any thread and from the store's methods too; returns at once.
+
+        A watch ends at once. The answer to a list that is under way is dropped when it comes.
+        """
+        self._cancel()
+        with self._lock:
+            stream = self._stream
+        if stream is not None:
+            stream.close()
+
+    def run(self, deadline: Deadline | None = None) -> None:
+        """List and watch in this thread; returns once `stop` is called, at once if it was.
+
+        Args:
+            deadline: when to end at the latest; None for no limit.
+
+        Raises:
+            DeadlineExceeded: the deadline came first.
+        """
+        limit = deadline or Deadline.after(None, self.clock)
+        context, _ = wait.with_deadline(self._context, limit)
+        try:
+            if context.err() is None:
+                steps = wait.DelayFunc(lambda: self._pause)
+                steps.until(context, immediate=True, sliding=True, condition=self._step)
+        except wait.Canceled:
+            _logger.debug("Stopped listing and watching %s", self.name)
+
+    def _step(self, context: wait.Context) -> bool:
+        """One list or one watch, and the decision how long to pause before the next."""
+        self._pause = 0.0
+        verb = "list" if self.clock.monotonic() >= self._list_due_at else "watch"
+        begun, events = self.clock.monotonic(), self._events
+        try:
+            if verb == "list":
+                self._list(context)
+            else:
+                self._watch(context)
+            failure: Exception | None = None
+        except (ApiError, WaitTimeout) as error:
+            failure = error
+        if context.err() is not None:
+            return False  # the loop ends: what a stopped request came to means nothing
+        lasted = self.clock.monotonic() - begun
+        short = verb == "watch" and lasted < _SHORT_WATCH and self._events == events
+        if failure is None and short:
+            failure = VeryShortWatchError(self.name, lasted)
+        if verb == "watch" and isinstance(failure, WaitTimeout):
+            failure = None  # it ran for as long as it was given
+        if failure is not None:
+            self._recover(verb, failure, short=short)
+        else:
+            self._went_well(verb)
+        return False
+
+    def _went_well(self, verb: str) -> None:
+        self._errors.pop(verb, None)
+        if verb == "watch" or "watch" not in self._errors:
+            self.failures_in_row = 0
+        if verb == "watch":
+            self._expired = False
+
+    def _recover(self, verb: str, failure: Exception, *, short: bool) -> None:
+        """Decide what comes next and when, then tell of the failure."""
+        self._errors[verb] = failure
+        self.failures_in_row += 1
+        relist, at_once = True, False
+        if is_expired(failure):
+            at_once, self._expired = not self._expired, True
+        elif verb == "watch" and is_watch_error_retriable(failure):
+            relist = False
+        elif verb == "watch" and is_connection_lost(failure) and not short:
+            relist, at_once = False, True
+        if relist:
+            self._list_due_at = -math.inf
+        if not at_once:
+            asked = failure.retry_after if isinstance(failure, ApiError) else None
+            self._pause = max(self._backoff(), asked or 0.0)
+        if self._on_error is not None:
+            self._on_error(failure)
+        else:
+            level = logging.DEBUG if is_expired(failure) else logging.WARNING
+            _logger.log(level, "Failed to %s %s: %s", verb, self.name, failure)
+
+    def _list(self, context: wait.Context) -> None:
+        deadline = context.deadline.at_most(self._list_timeout)
+        listed = self._lister_watcher.list(deadline=deadline)
+        if context.err() is not None:
+            return
+        self._list_due_at = self.clock.monotonic() + self._relist_interval
+        self._store.replace(listed.items, listed.resource_version)
+        self.last_sync_resource_version = listed.resource_version
+        _logger.debug("Listed %s: %d objects", self.name, len(listed.items))
+
+    def _watch(self, context: wait.Context) -> None:
+        least = self._min_watch_timeout
+        timeout = int(least + _random.random() * least)
+        left = self._list_due_at - self.clock.monotonic()
+        stream = self._lister_watcher.watch(
+            self.last_sync_resource_version,
+            timeout_seconds=timeout,
+            inactivity=self._inactivity,
+            deadline=context.deadline.at_most(min(timeout + _GRACE, left)),
+        )
+        try:
+            with self._lock:
+                self._stream = stream
+            if self.stopped:  # between the two: `stop` did not see the stream
+                stream.close()
+            with stream as events:
+                for event in events:
+                    if self.stopped:
+                        return
+                    self._take(event)
+        finally:
+            with self._lock:
+                self._stream = None
+
+    def _take(self, event: Watched) -> None:
+        self._events += 1
+        version = event.resource_version
+        match event.type:
+            case "ADDED":
+                self._store.add(event.object, event.raw)
+            case "MODIFIED":
+                self._store.update(event.object, event.raw)
+            case "DELETED":
+                self._store.delete(event.object, event.raw)
+            case "BOOKMARK":
+                self._store.bookmark(version)
+            case unknown:
+                _logger.warning("Unknown event %r while watching %s", unknown, self.name)
+        if version:
+            self.last_sync_resource_version = version
+        if self._errors or self._expired:
+            self._went_well("watch")

@@ -1,0 +1,309 @@
+"""One list and one watch of a resource, shared by any number of readers and handlers.
+
+Ported from client-go `tools/cache/shared_informer.go`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, TypedDict
+
+import msgspec
+
+from pytest_kwait.cache.failures import is_permanent
+from pytest_kwait.cache.handlers import HandlerRegistration, ResourceEventHandlerFuncs
+from pytest_kwait.cache.reflector import Reflector
+from pytest_kwait.cache.signal import Signal
+from pytest_kwait.cache.store import Indexer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
+
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.cache.handlers import ResourceEventHandler
+    from pytest_kwait.cache.listwatch import ListWatch
+    from pytest_kwait.cache.store import Delta, Indexers, Listed, Object
+
+__all__ = ["ObjectMetadata", "SharedInformer"]
+
+_logger = logging.getLogger("pytest_kwait.cache")
+
+
+class _Metadata(TypedDict, total=False):
+    name: str
+    namespace: str
+    uid: str
+    resourceVersion: str
+
+
+class ObjectMetadata(TypedDict, total=False):
+    """The fields by which a store knows an object: all that is decoded of what nobody looks at."""
+
+    kind: str
+    metadata: _Metadata
+
+
+class SharedInformer:
+    """Keeps a store like the server's collection and tells handlers what changes; a `DoneChecker`.
+
+    The store is changed before handlers hear of it. Handlers are called in threads of their own,
+    so that none holds up another or the watch. An informer runs once: a stopped one stays stopped.
+
+    Args:
+        lister_watcher: the collection.
+        indexers: index functions of the store, by name.
+        relist_interval: seconds after which the collection is listed anew although the watch is
+            fine; None for never.
+        on_error: called in the informer's thread with what ended a list or a watch; None to log.
+        name: what to call it in messages; None for the collection's own name.
+    """
+
+    def __init__(
+        self,
+        lister_watcher: ListWatch,
+        *,
+        indexers: Indexers | None = None,
+        relist_interval: float | None = None,
+        on_error: Callable[[Exception], object] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.name = name or lister_watcher.name
+        self.resource = lister_watcher.resource
+        self.clock = lister_watcher.clock
+        self.store = Indexer(indexers=indexers)
+        """The objects, to be read from any thread."""
+        self.done = Signal()
+        """Set once the initial list is in the store."""
+        self._reflector = Reflector(
+            lister_watcher.decoding(ObjectMetadata),
+            _Distribution(self),
+            name=self.name,
+            relist_interval=relist_interval,
+            on_error=on_error,
+        )
+        self._lock = threading.RLock()
+        self._handlers: list[HandlerRegistration] = []
+        self._failure: Exception | None = None
+        self._listed = False
+        self._stopped = False
+        self._thread = threading.Thread(
+            target=self._run, name=f"kwait informer of {self.name}", daemon=True
+        )
+
+    def has_synced(self) -> bool:
+        """Whether the initial list is in the store; handlers may not have been told yet."""
+        return self.done.is_set()
+
+    @property
+    def last_error(self) -> Exception | None:
+        """Why the latest list or watch failed; None while both are well."""
+        return self._failure or self._reflector.last_error
+
+    @property
+    def permanent_error(self) -> Exception | None:
+        """The last error if trying again is pointless, as with 403 or an unknown kind."""
+        error = self.last_error
+        lasting = is_permanent(error, in_row=self._reflector.failures_in_row)
+        return error if lasting else None
+
+    @property
+    def last_sync_resource_version(self) -> str:
+        """The resourceVersion up to which the store is like the server; empty at first."""
+        return self.store.resource_version
+
+    @property
+    def started(self) -> bool:
+        """Whether `start` was called."""
+        return self._thread.ident is not None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped
+
+    def start(self) -> None:
+        """Begin to list and watch, in a daemon thread; does nothing if that has begun.
+
+        Raises:
+            RuntimeError: the informer was stopped.
+        """
+        with self._lock:
+            if self._stopped:
+                raise RuntimeError(f"the informer of {self.name} was stopped, make a new one")
+            if self.started:
+                return
+            self._thread.start()
+            for registration in self._handlers:
+                registration.start()
+
+    def stop(self) -> None:
+        """End the watch and call no handler any more.
+
+        Returns at once, whoever calls it, a handler too, and whatever the server does. A handler's
+        call that is under way goes on; a list that is under way is dropped when it comes.
+        """
+        with self._lock:
+            self._stopped = True
+            for registration in self._handlers:
+                registration.stop()
+        self._reflector.stop()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the informer's thread to end after `stop`.
+
+        Args:
+            timeout: seconds of real time.
+
+        Returns:
+            Whether it has ended.
+        """
+        if self.started:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def add_event_handler(
+        self,
+        handler: ResourceEventHandler | None = None,
+        *,
+        add: Callable[[Object], object] | None = None,
+        update: Callable[[Object, Object], object] | None = None,
+        delete: Callable[[Object], object] | None = None,
+        name: str | None = None,
+    ) -> HandlerRegistration:
+        """Have a handler told of every change from now on, and of what is there already as added.
+
+        What the handler raises is logged and kept in the registration's `last_error`; it stops
+        neither this handler nor others.
+
+        Args:
+            handler: who is told; instead of it the three functions can be given.
+            add: called with an object that is new.
+            update: called with the old and the new state.
+            delete: called with the last known state.
+            name: what to call the handler in messages.
+
+        Raises:
+            RuntimeError: the informer was stopped.
+        """
+        if handler is None:
+            handler = ResourceEventHandlerFuncs(add, update, delete)
+        with self._lock:
+            if self._stopped:
+                raise RuntimeError(f"the informer of {self.name} was stopped, it tells nobody")
+            place = f"{name or f'handler {len(self._handlers) + 1}'} of {self.name}"
+            registration = HandlerRegistration(handler, place)
+            for delta in self.store.snapshot():
+                registration.notify(delta, initial=True)
+            if self._listed:
+                registration.end_initial_list()
+            self._handlers.append(registration)
+            if self.started:
+                registration.start()
+        return registration
+
+    def remove_event_handler(self, registration: HandlerRegistration) -> None:
+        """Call a handler no more; does nothing if it is not, or no longer, this informer's."""
+        with self._lock:
+            if registration in self._handlers:
+                self._handlers.remove(registration)
+                registration.stop()
+
+    def add_indexers(self, indexers: Indexers) -> None:
+        """Add index functions to the store.
+
+        Raises:
+            InvalidArgument: a name is taken.
+        """
+        self.store.add_indexers(indexers)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<informer of {self.name}>"
+
+    def _run(self) -> None:
+        try:
+            self._reflector.run()
+        except Exception as error:  # a thread must not end in silence: waits on it must hear why
+            self._failure = error
+            _logger.exception("The informer of %s ended", self.name)
+
+    def change(self, apply: Callable[[Indexer], Sequence[Delta]], *, listed: bool = False) -> None:
+        """Change the store and tell the handlers, in one step for who registers meanwhile."""
+        with self._lock:
+            deltas = apply(self.store)
+            initial = listed and not self._listed
+            self._listed = self._listed or listed
+            for registration in () if self._stopped else self._handlers:
+                for delta in deltas:
+                    registration.notify(delta, initial=initial)
+                if initial:
+                    registration.end_initial_list()
+        if initial:
+            self.done.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _WithType:
+    """A listed object that says its type: a list of built-in kinds says it once for all items."""
+
+    object: Mapping[str, Any]
+    raw: bytes
+
+    @classmethod
+    def of(cls, item: Listed, resource: Resource) -> Listed:
+        if item.object.get("kind"):
+            return item
+        type_meta = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return cls(item.object, msgspec.json.encode(type_meta)[:-1] + b"," + item.raw.lstrip()[1:])
+
+
+class _Distribution:
+    """The reflector's side of an informer."""
+
+    def __init__(self, informer: SharedInformer) -> None:
+        self._informer = informer
+
+    def replace(self, items: Iterable[Listed], resource_version: str) -> None:
+        resource = self._informer.resource
+        whole = [_WithType.of(item, resource) for item in items if _has_name(item.object)]
+        self._informer.change(lambda store: store.replace(whole, resource_version), listed=True)
+
+    def add(self, obj: Mapping[str, Any], raw: bytes) -> None:
+        if _has_name(obj):
+            self._informer.change(lambda store: store.add(obj, raw))
+
+    def update(self, obj: Mapping[str, Any], raw: bytes) -> None:
+        if _has_name(obj):
+            self._informer.change(lambda store: store.update(obj, raw))
+
+    def delete(self, obj: Mapping[str, Any], raw: bytes) -> None:
+        if _has_name(obj):
+            self._informer.change(lambda store: store.delete(obj, raw))
+
+    def bookmark(self, resource_version: str) -> None:
+        self._informer.store.bookmark(resource_version)
+
+
+def _has_name(obj: Mapping[str, Any]) -> bool:
+    metadata = obj.get("metadata")
+    if isinstance(metadata, Mapping) and metadata.get("name"):
+        return True
+    _logger.error("An object without metadata.name was left out: %.200r", obj)
+    return False

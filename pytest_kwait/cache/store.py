@@ -1,0 +1,351 @@
+"""What a cache knows: objects by key, looked up by name or by index.
+
+Objects go in and come out by value. The store keeps the bytes that the server sent and decodes
+them for whoever asks, so nobody can change what others see, and 5,000 pods cost their JSON's size.
+
+Ported from client-go `tools/cache` (store.go, index.go, thread_safe_store.go), with one addition:
+identity is the UID, so a name that was deleted and created anew in between is two objects.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from pytest_kwait.cache.keys import (
+    DeletedFinalStateUnknown,
+    deletion_handling_meta_namespace_key_func,
+    meta_namespace_key_func,
+)
+from pytest_kwait.errors import InvalidArgument
+
+__all__ = [
+    "Delta",
+    "IndexFunc",
+    "Indexer",
+    "Indexers",
+    "Listed",
+    "Object",
+    "Objects",
+    "Store",
+]
+
+Object: TypeAlias = dict[str, Any]
+Objects: TypeAlias = list[Object]
+IndexFunc: TypeAlias = Callable[[Object], Iterable[str]]
+Indexers: TypeAlias = Mapping[str, IndexFunc]
+
+if TYPE_CHECKING:
+    from pytest_kwait.cache.keys import KeyFunc
+
+_logger = logging.getLogger("pytest_kwait.cache")
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Listed(Protocol):
+    """An object as a list or a watch brings it: decoded, perhaps in part, and whole as bytes."""
+
+    @property
+    def object(self) -> Mapping[str, Any]:
+        """The decoded object; `metadata` with name, namespace, uid and resourceVersion suffices."""
+        ...
+
+    @property
+    def raw(self) -> bytes:
+        """The whole object's JSON."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One change of a store.
+
+    Args:
+        type: what happened.
+        key: the object's key.
+        raw: the object after the change; for `DELETED` its final state, or the last known one.
+        old: the object before the change; None for `ADDED`.
+        final_state_unknown: whether a deletion was only concluded, from a list without the object
+            or from a successor of the same name.
+    """
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    key: str
+    raw: bytes
+    old: bytes | None = None
+    final_state_unknown: bool = False
+
+    def object(self) -> Object:
+        """Return the object after the change, decoded for this caller alone."""
+        decoded = _decode(self.raw)
+        return DeletedFinalStateUnknown(self.key, decoded) if self.final_state_unknown else decoded
+
+    def old_object(self) -> Object | None:
+        """Return the object before the change, decoded for this caller alone; None if added."""
+        return None if self.old is None else _decode(self.old)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    uid: str
+    resource_version: str
+    raw: bytes
+    indexed: Mapping[str, tuple[str, ...]]
+
+
+class Store:
+    """Objects by key, safe to use from any thread; every change says what it changed.
+
+    Args:
+        key_func: the key of an object.
+    """
+
+    def __init__(self, key_func: KeyFunc = meta_namespace_key_func) -> None:
+        self._key_func = key_func
+        self._lock = threading.RLock()
+        self._entries: dict[str, _Entry] = {}
+        self._resource_version = ""
+
+    @property
+    def resource_version(self) -> str:
+        """The newest resourceVersion that this store is known to reflect; empty before any."""
+        return self._resource_version
+
+    def add(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
+        """Keep an object in place of what has its key.
+
+        Args:
+            obj: the object; with `raw` its `metadata` suffices.
+            raw: the object's JSON; None to encode `obj`.
+
+        Returns:
+            What changed: nothing if this very version is known, a deletion and an addition if
+            what had the key has another UID.
+        """
+        key = self._key_func(obj)
+        uid, version = _identity(obj)
+        stored = bytes(raw) if raw is not None else _encode(obj)
+        with self._lock:
+            self._resource_version = version or self._resource_version
+            return self._put(key, uid, version, stored)
+
+    def update(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
+        """Keep an object in place of what has its key: the same as `add`."""
+        return self.add(obj, raw)
+
+    def delete(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
+        """Forget an object; does nothing if it is unknown, or if its key is another UID's by now.
+
+        Args:
+            obj: the object in its final state; with `raw` its `metadata` suffices.
+            raw: the final state's JSON; None to encode `obj`.
+        """
+        tombstone = isinstance(obj, DeletedFinalStateUnknown)
+        key = obj.key if isinstance(obj, DeletedFinalStateUnknown) else self._key_func(obj)
+        uid, version = _identity(obj)
+        with self._lock:
+            if not tombstone:
+                self._resource_version = version or self._resource_version
+            entry = self._entries.get(key)
+            if entry is None or (uid and entry.uid and uid != entry.uid):
+                return ()
+            self._drop(key)
+        final = bytes(raw) if raw is not None else _encode(obj)
+        return (Delta("DELETED", key, final, entry.raw, final_state_unknown=tombstone),)
+
+    def replace(self, items: Iterable[Listed], resource_version: str) -> Sequence[Delta]:
+        """Make the store hold exactly `items`, in one step for every reader.
+
+        Args:
+            items: the objects of a list.
+            resource_version: the list's resourceVersion.
+
+        Returns:
+            What changed: first what is gone, then what is new or has another version.
+        """
+        listed: dict[str, tuple[str, str, bytes]] = {}
+        for item in items:
+            listed[self._key_func(item.object)] = (*_identity(item.object), bytes(item.raw))
+        deltas: list[Delta] = []
+        with self._lock:
+            for key in [key for key in self._entries if key not in listed]:
+                last = self._drop(key).raw
+                deltas.append(Delta("DELETED", key, last, last, final_state_unknown=True))
+            for key, (uid, version, raw) in listed.items():
+                deltas.extend(self._put(key, uid, version, raw))
+            self._resource_version = resource_version
+        return sorted(deltas, key=lambda delta: delta.type != "DELETED")
+
+    def bookmark(self, resource_version: str) -> None:
+        """Note that nothing has changed up to `resource_version`."""
+        with self._lock:
+            self._resource_version = resource_version
+
+    def get(self, obj: Mapping[str, Any]) -> Object | None:
+        """Return what has the key of `obj`; None if nothing has."""
+        return self.get_by_key(deletion_handling_meta_namespace_key_func(obj))
+
+    def get_by_key(self, key: str) -> Object | None:
+        """Return what has this key (`namespace/name`, or `name`); None if nothing has."""
+        entry = self._entries.get(key)
+        return None if entry is None else _decode(entry.raw)
+
+    def list(self, namespace: str | None = None) -> Objects:
+        """Return all objects, of one namespace if it is given, in the order in which they came."""
+        prefix = f"{namespace}/" if namespace else ""
+        return [_decode(raw) for key, raw in self.raws() if key.startswith(prefix)]
+
+    def list_keys(self) -> Sequence[str]:
+        """Return the keys of all objects."""
+        with self._lock:
+            return tuple(self._entries)
+
+    def snapshot(self) -> Sequence[Delta]:
+        """Return all objects as if they were added now: what a late handler is told first."""
+        return [Delta("ADDED", key, raw) for key, raw in self.raws()]
+
+    def raws(self) -> Sequence[tuple[str, bytes]]:
+        """Return keys and JSON of all objects: for who decodes only some fields."""
+        with self._lock:
+            return tuple((key, entry.raw) for key, entry in self._entries.items())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def _put(self, key: str, uid: str, version: str, raw: bytes) -> tuple[Delta, ...]:
+        entry = self._entries.get(key)
+        if entry is not None and entry.uid == uid:
+            unchanged = version == entry.resource_version if version else raw == entry.raw
+            if unchanged:
+                return ()
+            self._keep(key, uid, version, raw)
+            return (Delta("MODIFIED", key, raw, entry.raw),)
+        gone: tuple[Delta, ...] = ()
+        if entry is not None:
+            self._drop(key)
+            gone = (Delta("DELETED", key, entry.raw, entry.raw, final_state_unknown=True),)
+        self._keep(key, uid, version, raw)
+        return (*gone, Delta("ADDED", key, raw))
+
+    def _keep(self, key: str, uid: str, version: str, raw: bytes) -> None:
+        self._entries[key] = _Entry(uid, version, raw, {})
+
+    def _drop(self, key: str) -> _Entry:
+        return self._entries.pop(key)
+
+
+class Indexer(Store):
+    """A store that also finds objects by what functions say of them.
+
+    An index function that raises is logged with its traceback and leaves the object out of its
+    index; the object itself is kept all the same.
+
+    Args:
+        key_func: the key of an object.
+        indexers: index functions by name; each returns the values to find an object by.
+    """
+
+    def __init__(
+        self, key_func: KeyFunc = meta_namespace_key_func, indexers: Indexers | None = None
+    ) -> None:
+        super().__init__(key_func)
+        self._indexers: dict[str, IndexFunc] = dict(indexers or {})
+        self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
+
+    def add_indexers(self, indexers: Indexers) -> None:
+        """Add index functions, for the objects that are there as well.
+
+        Raises:
+            InvalidArgument: a name is taken; then none of them is added.
+        """
+        with self._lock:
+            for name in indexers:
+                if name in self._indexers:
+                    raise InvalidArgument("index", name, "a name that is not taken yet")
+            self._indexers.update(indexers)
+            self._indices.update({name: {} for name in indexers})
+            for key, entry in list(self._entries.items()):
+                self._drop(key)
+                self._keep(key, entry.uid, entry.resource_version, entry.raw)
+
+    def get_indexers(self) -> Indexers:
+        """Return the index functions by name."""
+        with self._lock:
+            return dict(self._indexers)
+
+    def by_index(self, index_name: str, indexed_value: str) -> Objects:
+        """Return the objects for which the index function returned this value."""
+        with self._lock:
+            keys = self._index(index_name).get(indexed_value, {})
+            raws = [self._entries[key].raw for key in keys]
+        return [_decode(raw) for raw in raws]
+
+    def index(self, index_name: str, obj: Object) -> Objects:
+        """Return the objects that share a value of the index with `obj`, each once."""
+        with self._lock:
+            index = self._index(index_name)
+            values = tuple(self._indexers[index_name](obj))
+            keys = dict.fromkeys(key for value in values for key in index.get(value, ()))
+            raws = [self._entries[key].raw for key in keys]
+        return [_decode(raw) for raw in raws]
+
+    def index_keys(self, index_name: str, indexed_value: str) -> Sequence[str]:
+        """Return the keys of the objects for which the index function returned this value."""
+        with self._lock:
+            return tuple(self._index(index_name).get(indexed_value, ()))
+
+    def list_index_func_values(self, index_name: str) -> Sequence[str]:
+        """Return the values that the index function has for the objects that are there now."""
+        with self._lock:
+            return tuple(self._index(index_name))
+
+    def _index(self, name: str) -> dict[str, dict[str, None]]:
+        if name not in self._indices:
+            known = ", ".join(sorted(self._indices)) or "none, as this store has no index"
+            raise InvalidArgument("index", name, f"one of: {known}")
+        return self._indices[name]
+
+    def _keep(self, key: str, uid: str, version: str, raw: bytes) -> None:
+        if key in self._entries:
+            self._drop_from_indices(key)
+        indexed = self._indexed(key, raw) if self._indexers else {}
+        for name, values in indexed.items():
+            for value in values:
+                self._indices[name].setdefault(value, {})[key] = None
+        self._entries[key] = _Entry(uid, version, raw, indexed)
+
+    def _drop(self, key: str) -> _Entry:
+        self._drop_from_indices(key)
+        return super()._drop(key)
+
+    def _drop_from_indices(self, key: str) -> None:
+        for name, values in self._entries[key].indexed.items():
+            index = self._indices[name]
+            for value in values:
+                del index[value][key]
+                if not index[value]:
+                    del index[value]
+
+    def _indexed(self, key: str, raw: bytes) -> dict[str, tuple[str, ...]]:
+        indexed = {}
+        for name, function in self._indexers.items():
+            try:
+                indexed[name] = tuple(dict.fromkeys(function(_decode(raw))))
+            except Exception:  # a user's function may raise anything; the cache must go on
+                _logger.exception("Index function %r failed for %s", name, key)
+                indexed[name] = ()
+        return indexed
+
+
+def _identity(obj: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = obj.get("metadata") or {}
+    return metadata.get("uid") or "", metadata.get("resourceVersion") or ""

@@ -1,0 +1,224 @@
+"""Waiting until caches have what the server has.
+
+Ported from client-go `tools/cache/shared_informer.go` (WaitForCacheSync, WaitForNamedCacheSync).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from pytest_kwait import wait
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from pytest_kwait.clock import Clock
+
+__all__ = [
+    "CACHE_SYNC_TIMEOUT",
+    "SYNCED_POLL_PERIOD",
+    "HasSynced",
+    "InformerSynced",
+    "Stop",
+    "Synced",
+    "stop_context",
+    "wait_for_cache_sync",
+    "wait_for_named_cache_sync",
+]
+
+SYNCED_POLL_PERIOD = 0.1
+"""Seconds between two looks at what has not synced yet."""
+
+CACHE_SYNC_TIMEOUT = 300.0
+"""Seconds after which a wait for caches gives up, if it is not told: as for a pod to start."""
+
+_logger = logging.getLogger("pytest_kwait.cache")
+
+InformerSynced: TypeAlias = Callable[[], bool]
+"""Says whether a cache has synced."""
+
+Stop: TypeAlias = threading.Event | wait.Context
+"""Ends a wait early."""
+
+
+class HasSynced(Protocol):
+    """An informer, or a handler's registration: what can say of itself that it has synced."""
+
+    def has_synced(self) -> bool:
+        """Whether it has."""
+        ...
+
+
+class HasInformers(Protocol):
+    """An informer factory."""
+
+    @property
+    def informers(self) -> Sequence[HasSynced]:
+        """Its informers."""
+        ...
+
+
+Synced: TypeAlias = InformerSynced | HasSynced | HasInformers
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """One function to ask, and whom it belongs to, as far as that can be told."""
+
+    has_synced: InformerSynced
+    owner: object
+
+    @property
+    def name(self) -> str:
+        name = getattr(self.owner, "name", None)
+        return name if isinstance(name, str) else _name_of(self.owner)
+
+    @property
+    def permanent_error(self) -> Exception | None:
+        error = getattr(self.owner, "permanent_error", None)
+        return error if isinstance(error, Exception) else None
+
+    def why_not(self) -> str:
+        """Return the name, with the reason if one is known."""
+        if getattr(self.owner, "started", True) is False:
+            return f"{self.name} (not started)"
+        error = getattr(self.owner, "last_error", None)
+        return f"{self.name} (last error: {error})" if error is not None else self.name
+
+
+def wait_for_cache_sync(
+    *synced: Synced,
+    name: str | None = None,
+    stop: Stop | None = None,
+    timeout: wait.Duration | None = None,
+) -> bool:
+    """Wait until all caches have synced: all say so when asked one after the other.
+
+    They are asked at once, and then every 100 ms; once even if `stop` is set already. With
+    nothing to wait for the answer is True.
+
+    Args:
+        synced: informers, informer factories (all informers asked of them), handlers'
+            registrations, or functions that say whether something has synced.
+        name: who waits; then the wait and its end are logged to `pytest_kwait.cache`.
+        stop: ends the wait.
+        timeout: how long to wait at most; None for five minutes.
+
+    Returns:
+        True once all have synced, False if `stop` was set first.
+
+    Raises:
+        WaitTimeout: not all have synced in time; names those that have not and their last errors.
+        WaitFailed: an informer's list is refused in a way that will not change, as by 401, 403, or
+            404 for its kind; says what was refused and why.
+        InvalidArgument: something that cannot say whether it has synced.
+    """
+    awaited = [one for what in synced for one in _awaited(what)]
+    limit = CACHE_SYNC_TIMEOUT if timeout is None else wait.to_seconds(timeout, what="timeout")
+    context = stop_context(stop, _clock_of(awaited))
+    if name is None:
+        return _wait(awaited, context, limit)
+    _logger.info('Waiting for caches to sync controller="%s"', name)
+    done = False
+    try:
+        done = _wait(awaited, context, limit)
+    finally:
+        if done:
+            _logger.info('Caches are synced controller="%s"', name)
+        else:
+            _logger.error('Unable to sync caches controller="%s"', name)
+    return done
+
+
+def wait_for_named_cache_sync(
+    name: str,
+    *synced: Synced,
+    stop: Stop | None = None,
+    timeout: wait.Duration | None = None,
+) -> bool:
+    """As `wait_for_cache_sync`, with the log lines that say who waits.
+
+    Args:
+        name: who waits.
+        synced: what must have synced.
+        stop: ends the wait.
+        timeout: how long to wait at most; None for five minutes.
+    """
+    return wait_for_cache_sync(*synced, name=name, stop=stop, timeout=timeout)
+
+
+def stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Context:
+    """Return a context that ends with `stop`, or never if there is none.
+
+    Raises:
+        InvalidArgument: `stop` is neither an event nor a context.
+    """
+    if stop is None:
+        return wait.background(clock)
+    if isinstance(stop, wait.Context):
+        return stop
+    if isinstance(stop, threading.Event):
+        return wait.context_for_channel(stop, clock)
+    raise InvalidArgument("stop", stop, "a threading.Event or a wait.Context")
+
+
+def _wait(awaited: Sequence[_Awaited], context: wait.Context, limit: float) -> bool:
+    def all_synced(_context: wait.Context) -> bool:
+        for one in awaited:
+            if not one.has_synced():
+                _raise_if_pointless(awaited)
+                return False
+        return True
+
+    try:
+        wait.poll_immediate_until_with_context(
+            context.limited(limit), SYNCED_POLL_PERIOD, all_synced
+        )
+    except wait.ErrWaitTimeout:
+        if context.err() is not None:
+            return False
+        missing = [one.why_not() for one in awaited if not one.has_synced()]
+        if missing:
+            waited = wait.format_duration(limit)
+            raise WaitTimeout(f"caches not synced after {waited}: {', '.join(missing)}") from None
+    return True
+
+
+def _raise_if_pointless(awaited: Sequence[_Awaited]) -> None:
+    for one in awaited:
+        error = one.permanent_error
+        if error is not None and not one.has_synced():
+            raise WaitFailed(
+                f"the cache of {one.name} cannot sync: list failed: {error}"
+            ) from error
+
+
+def _awaited(what: object) -> Iterator[_Awaited]:
+    """Yield the functions to ask behind an argument."""
+    informers = getattr(what, "informers", None)
+    if isinstance(informers, Sequence):
+        for informer in informers:
+            yield from _awaited(informer)
+        return
+    has_synced = getattr(what, "has_synced", what)
+    if not callable(has_synced) or isinstance(what, type):
+        valid = "an informer, an informer factory or a has_synced function"
+        raise InvalidArgument("synced", what, valid)
+    yield _Awaited(has_synced, getattr(has_synced, "__self__", has_synced))
+
+
+def _clock_of(awaited: Sequence[_Awaited]) -> Clock:
+    """Return the first informer's clock: a wait and what it waits for must agree on the time."""
+    for one in awaited:
+        clock: Clock | None = getattr(one.owner, "clock", None)
+        if clock is not None:
+            return clock
+    return SYSTEM_CLOCK
+
+
+def _name_of(owner: object) -> str:
+    return getattr(owner, "__qualname__", None) or repr(owner)

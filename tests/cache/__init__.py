@@ -1,0 +1,1 @@
+"""Tests of `pytest_kwait.cache`; none sleeps, none opens a connection."""
