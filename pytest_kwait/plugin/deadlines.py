@@ -1,0 +1,52 @@
+"""Waits end before the test's own limit, which would take evidence and teardown away with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.suite.bound_wait import Allowance
+
+__all__ = ["allowance_of"]
+
+_deadline_key = pytest.StashKey[tuple["Deadline", float]]()
+
+_RESERVE = 10.0
+"""Seconds of a test's limit that are kept for evidence and teardown."""
+
+_RESERVED_PART = 0.2
+"""The part of a short limit that is kept instead."""
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    """Note when pytest-timeout will end the test; the timer itself is left to it."""
+    from pytest_kwait.clock import Deadline
+
+    item.stash[_deadline_key] = (Deadline.after(settings.timeout), settings.timeout)
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
+    """Forget the limit, so that it holds no longer than pytest-timeout's own timer."""
+    # Also called with nodes that are no tests and never had a timer.
+    if _deadline_key in item.stash:
+        del item.stash[_deadline_key]
+
+
+def allowance_of(item: pytest.Item | None) -> Allowance | None:
+    """Return what a test's limit leaves to a wait that starts now; None without a limit."""
+    if item is None or _deadline_key not in item.stash:
+        return None
+    from pytest_kwait.suite.bound_wait import Allowance
+    from pytest_kwait.wait.durations import format_duration
+
+    deadline, limit = item.stash[_deadline_key]
+    reserve = min(_RESERVE, limit * _RESERVED_PART)
+    return Allowance(
+        max(deadline.remaining - reserve, 0.0),
+        f"the test's own timeout of {format_duration(limit)} (pytest-timeout)",
+    )

@@ -1,0 +1,212 @@
+"""The markers, and the check that every one of them can be meant, made when tests are collected.
+
+A bad marker becomes a failed collection report of its test: an exception in a collection hook would
+be an internal error under pytest-xdist.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.waits import WAIT_NAMES
+from pytest_kwait.resources.catalogue import WAITS
+from pytest_kwait.suite.settings import DEFINITIONS
+from pytest_kwait.suite.values import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
+
+    from pytest_kwait.suite.settings import Definition, Settings
+
+__all__ = ["InvalidMarker", "check_markers", "manifest_folders", "settings_of"]
+
+_KWAIT = (
+    "kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep): settings of "
+    "these tests; the nearest of function, class and module wins, timeouts name by name."
+)
+_MANIFESTS = (
+    "manifests(*files): apply these manifests in the test's namespace before it starts; paths are "
+    "relative to the test's file, then to rootdir."
+)
+_PLAIN = (
+    "serial: must not run beside other tests on the same cluster.",
+    "disruptive: disturbs the cluster that it runs on.",
+    "slow: takes longer than most.",
+)
+
+
+class InvalidMarker(KwaitError, ValueError):
+    """A marker whose arguments cannot be meant.
+
+    Args:
+        mark: the marker.
+        nodeid: what it is on.
+        problem: what is wrong and what is valid.
+    """
+
+    def __init__(self, mark: pytest.Mark, nodeid: str, problem: str) -> None:
+        super().__init__(mark, nodeid, problem)
+        self.mark = mark
+        self.nodeid = nodeid
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"marker {_written(self.mark)} of {self.nodeid}: {self.problem}"
+
+
+class InvalidMarkers(pytest.Collector):
+    """Stands for a test whose markers cannot be meant; fails when it is collected."""
+
+    problem: str
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Say what is wrong with the markers."""
+        raise self.CollectError(self.problem)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, so that `--strict-markers` knows them."""
+    for line in (_KWAIT, _MANIFESTS, *_PLAIN):
+        config.addinivalue_line("markers", line)
+    for name, wait in WAITS.items():
+        config.addinivalue_line(
+            "markers",
+            f"{name}({wait.usage}, **options): before the test starts, wait for {wait.summary}; "
+            "options as for the fixture.",
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Replace each test whose markers cannot be meant by a collector that says so."""
+    report = yield
+    if report.result:
+        report.result = [_checked(node) for node in report.result]
+    return report
+
+
+def _checked(node: pytest.Item | pytest.Collector) -> pytest.Item | pytest.Collector:
+    if not isinstance(node, pytest.Item):
+        return node
+    try:
+        check_markers(node)
+    except InvalidMarker as error:
+        assert node.parent is not None  # noqa: S101 - only the session has none
+        stand_in: InvalidMarkers = InvalidMarkers.from_parent(node.parent, name=node.name)
+        stand_in.problem = str(error)
+        return stand_in
+    return node
+
+
+def check_markers(item: pytest.Item) -> None:
+    """Return if every marker of ours on the test can be meant.
+
+    Raises:
+        InvalidMarker: one cannot.
+    """
+    for node, mark in item.iter_markers_with_node():
+        if mark.name == "manifests":
+            _check_manifests(item, node, mark)
+        elif mark.name in WAIT_NAMES:
+            _check_wait(node, mark)
+        else:
+            continue
+        if not isinstance(item, pytest.Function):
+            raise InvalidMarker(mark, node.nodeid, "it can be on test functions alone")
+    settings_of(item)
+
+
+def settings_of(node: pytest.Item | pytest.Collector) -> Settings:
+    """Return the settings of a test (class, module): the run's, with its `kwait` markers on top.
+
+    Raises:
+        InvalidMarker: a marker cannot be meant.
+    """
+    settings = run_settings(node.config)
+    for owner, mark in reversed(list(node.iter_markers_with_node("kwait"))):
+        given = _kwait_arguments(owner, mark)
+        source = f"marker of {owner.nodeid}"
+        timeouts = given.pop("timeouts", None)
+        try:
+            settings = settings.merged(given, partial(_constant, source), timeouts)
+        except InvalidArgument as error:
+            raise InvalidMarker(mark, owner.nodeid, _without_source(error)) from None
+    return settings
+
+
+def manifest_folders(item: pytest.Item | pytest.Collector) -> list[Path]:
+    """Where relative paths of a test are looked for."""
+    path = item.path if item.path.is_dir() else item.path.parent
+    return [path, item.config.rootpath]
+
+
+def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:
+    per_test = [*(each.name for each in DEFINITIONS.values() if each.scope == "test"), "timeouts"]
+    if mark.args:
+        raise InvalidMarker(
+            mark, node.nodeid, f"settings are given by name: {', '.join(sorted(per_test))}"
+        )
+    for name in mark.kwargs:
+        if name in per_test:
+            continue
+        definition = DEFINITIONS.get(name)
+        if definition is not None:
+            raise InvalidMarker(
+                mark,
+                node.nodeid,
+                f"{name} belongs to the run, not to a test; use {definition.flag}, "
+                f"{definition.env} or ini {definition.ini}",
+            )
+        raise InvalidMarker(
+            mark,
+            node.nodeid,
+            f"there is no setting {name}; {suggestion(name, per_test)}"
+            f"a test can set {', '.join(sorted(per_test))}",
+        )
+    return dict(mark.kwargs)
+
+
+def _check_manifests(item: pytest.Item, node: Any, mark: pytest.Mark) -> None:
+    from pytest_kwait.suite.manifests import InvalidManifest, read_manifests
+
+    if mark.kwargs or not mark.args:
+        raise InvalidMarker(mark, node.nodeid, "give files, for example manifests('job.yaml')")
+    try:
+        read_manifests(mark.args, manifest_folders(item))
+    except InvalidManifest as error:
+        raise InvalidMarker(mark, node.nodeid, str(error)) from None
+
+
+def _check_wait(node: Any, mark: pytest.Mark) -> None:
+    from pytest_kwait.suite.bound_wait import check_call
+
+    try:
+        check_call(mark.name, mark.args, mark.kwargs)
+    except InvalidArgument as error:
+        raise InvalidMarker(mark, node.nodeid, _without_source(error)) from None
+    except TypeError as error:
+        raise InvalidMarker(mark, node.nodeid, str(error)) from None
+
+
+def _constant(source: str, _definition: Definition) -> str:
+    return source
+
+
+def _without_source(error: InvalidArgument) -> str:
+    return str(InvalidArgument(error.what, error.value, error.valid))
+
+
+def _written(mark: pytest.Mark) -> str:
+    arguments = [
+        *(repr(value) for value in mark.args),
+        *(f"{name}={value!r}" for name, value in mark.kwargs.items()),
+    ]
+    return f"{mark.name}({', '.join(arguments)})"

@@ -1,0 +1,131 @@
+"""What a failed test says of us: the wait's own message, and where its namespace is to be found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import KwaitError
+from pytest_kwait.plugin.markers import InvalidMarker, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import TracebackType
+
+    from pytest_kwait.suite.settings import Settings
+
+__all__ = ["Placement", "is_kept", "placements", "report_kept"]
+
+_kept_nodes_key = pytest.StashKey[set[Any]]()
+_kept_lines_key = pytest.StashKey[list[str]]()
+_placements_key = pytest.StashKey[list["Placement"]]()
+
+
+class Placement:
+    """A namespace that was made for a node and is still there.
+
+    Args:
+        node: the test, class, module or session that it was made for.
+        namespace: its name.
+        advice: how to look into it if it stays.
+    """
+
+    def __init__(self, node: Any, namespace: str, advice: str) -> None:
+        self.node = node
+        self.namespace = namespace
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"namespace {self.namespace} is kept; {self.advice}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start with nothing kept."""
+    config.stash[_kept_nodes_key] = set()
+    config.stash[_kept_lines_key] = []
+    config.stash[_placements_key] = []
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let an error of ours speak for itself, and note which namespaces its test wants kept."""
+    if (
+        call.excinfo is not None
+        and isinstance(call.excinfo.value, KwaitError)
+        and not item.config.getoption("fulltrace", default=False)
+    ):
+        _leave_message(call.excinfo)
+    report = yield
+    keep = _keep(item)
+    if keep == "always" or (keep == "failed" and report.failed):
+        chain = item.listchain()
+        item.config.stash[_kept_nodes_key].update(chain)
+        if report.failed and report.when != "teardown":
+            lines = [str(each) for each in placements(item.config) if each.node in chain]
+            if lines:
+                report.sections.append(("kwait", "\n".join(lines)))
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what this worker kept to the controller."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["kwait_kept"] = session.config.stash[_kept_lines_key]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker kept; a worker that died has told nothing."""
+    output = getattr(node, "workeroutput", None) or {}
+    node.config.stash[_kept_lines_key].extend(output.get("kwait_kept", []))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """List the namespaces that were kept."""
+    lines = config.stash[_kept_lines_key]
+    if lines:
+        terminalreporter.section("kwait: kept namespaces")
+        for line in lines:
+            terminalreporter.line(line)
+
+
+def placements(config: pytest.Config) -> list[Placement]:
+    """Return the namespaces that this process made and that are still there."""
+    return config.stash[_placements_key]
+
+
+def is_kept(config: pytest.Config, node: Any, settings: Settings) -> bool:
+    """Whether the namespace of a node stays: by its own settings, or by those of a test in it."""
+    return settings.keep == "always" or node in config.stash[_kept_nodes_key]
+
+
+def report_kept(config: pytest.Config, line: str) -> None:
+    """Name a namespace that was kept in the summary of the run."""
+    config.stash[_kept_lines_key].append(line)
+
+
+def _keep(item: pytest.Item) -> str:
+    try:
+        return settings_of(item).keep
+    except InvalidMarker:
+        # Said already when the test was set up.
+        return "never"
+
+
+def _leave_message(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Cut our own frames and the errors behind the error: its message tells what they tell."""
+    error = excinfo.value
+    error.__cause__ = None
+    error.__suppress_context__ = True
+    above: TracebackType | None = None
+    frame: TracebackType | None = excinfo.tb
+    while frame is not None:
+        if frame.tb_frame.f_globals.get("__name__", "").startswith("pytest_kwait."):
+            if above is not None:
+                above.tb_next = None
+            return
+        above, frame = frame, frame.tb_next

@@ -1,0 +1,103 @@
+"""Where values come from: ini file, environment, command line, markers; each nearer one wins.
+
+The only module of the package that reads them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.suite.settings import DEFINITIONS, TIMEOUTS, Definition, Settings
+from pytest_kwait.suite.values import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["other_kubeconfig", "read_settings", "run_settings", "run_settings_key"]
+
+run_settings_key = pytest.StashKey[Settings]()
+
+_OPTIONS = (*(each for each in DEFINITIONS.values() if each.option), TIMEOUTS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the settings of the run, so that a bad one ends it before anything is started."""
+    config.stash[run_settings_key] = read_settings(config, os.environ)
+
+
+def run_settings(config: pytest.Config) -> Settings:
+    """Return the settings of the run; a test's markers may change some of them for the test."""
+    return config.stash[run_settings_key]
+
+
+def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings:
+    """Return the settings that ini file, environment and command line give.
+
+    Raises:
+        pytest.UsageError: a value cannot be meant, or a `KWAIT_…` name is not known.
+    """
+    _refuse_unknown(environ)
+    here = config.invocation_params.dir
+    ini_folder = config.inipath.parent if config.inipath is not None else config.rootpath
+    try:
+        settings = _layer(
+            Settings(), {each.name: _ini(config, each) for each in _OPTIONS}, "ini", ini_folder
+        )
+        settings = _layer(
+            settings, {each.name: environ.get(each.env) or None for each in _OPTIONS}, "env", here
+        )
+        return _layer(
+            settings, {each.name: config.getoption(each.ini) for each in _OPTIONS}, "flag", here
+        )
+    except InvalidArgument as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def other_kubeconfig(settings: Settings) -> bool:
+    """Whether KUBECONFIG is set while the run does not look at it."""
+    named = settings.kubeconfig is not None or settings.context is not None
+    used = settings.cluster == "existing" or (settings.cluster == "auto" and named)
+    return bool(os.environ.get("KUBECONFIG")) and not used
+
+
+def _layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:
+    values = {name: value for name, value in given.items() if name != TIMEOUTS.name}
+    if values.get("kubeconfig"):
+        values["kubeconfig"] = folder / Path(values["kubeconfig"]).expanduser()
+    return settings.merged(
+        values, lambda definition: _source(definition, kind), given[TIMEOUTS.name]
+    )
+
+
+def _source(definition: Definition, kind: str) -> str:
+    sources = {
+        "ini": f"ini {definition.ini}",
+        "env": f"env {definition.env}",
+        "flag": f"option {definition.flag}",
+    }
+    return sources[kind]
+
+
+def _ini(config: pytest.Config, definition: Definition) -> Any:
+    try:
+        value = config.getini(definition.ini)
+    except TypeError as error:
+        # What pytest says to a TOML value that is no string; uncaught, an internal error.
+        raise pytest.UsageError(str(error)) from None
+    return value or None
+
+
+def _refuse_unknown(environ: Mapping[str, str]) -> None:
+    known = [definition.env for definition in _OPTIONS]
+    for name in sorted(environ):
+        if name.startswith("KWAIT_") and name not in known:
+            raise pytest.UsageError(
+                f"the environment has {name}, which is no setting of pytest-kwait: "
+                f"{suggestion(name, known)}the names are {', '.join(known)}"
+            )

@@ -1,0 +1,147 @@
+"""What a bench made outside of a namespace of its own, and how that goes away again.
+
+What lies in a namespace that the run made goes with it. Everything else - cluster-scoped objects,
+objects in other namespaces - is remembered by UID when it is made, carries the run's label, and is
+deleted last made first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.engine.error_policy import Troubles, retrying
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait.interruption import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["Belonging", "Belongings", "create", "delete_by_uid", "stamped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """One object that must be deleted.
+
+    Args:
+        resource: its kind.
+        namespace: where it is; None for cluster-scoped kinds.
+        name: its name.
+        uid: its identity: a namesake made by somebody else stays.
+    """
+
+    resource: Resource
+    namespace: str | None
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.resource.kind.lower()}/{self.name}{where}"
+
+
+class Belongings:
+    """Objects to delete at the end, last made first.
+
+    Args:
+        session: the requests.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._objects: list[Belonging] = []
+
+    def add(self, resource: Resource, obj: Mapping[str, Any]) -> None:
+        """Remember an object as the server returned it."""
+        metadata = obj["metadata"]
+        belonging = Belonging(
+            resource, metadata.get("namespace"), metadata["name"], metadata["uid"]
+        )
+        if belonging not in self._objects:
+            self._objects.append(belonging)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def delete(self, deadline: Callable[[], Deadline]) -> list[str]:
+        """Ask for the deletion of everything that was added; forgets what is on its way.
+
+        Args:
+            deadline: makes the limit of one request.
+
+        Returns:
+            what could not be deleted, each with its reason.
+        """
+        problems = []
+        while self._objects:
+            belonging = self._objects.pop()
+            problem = delete_by_uid(self._session, belonging, deadline())
+            if problem is not None:
+                problems.append(f"{belonging}: {problem}")
+        return problems
+
+
+def create(
+    session: Session,
+    resource: Resource,
+    obj: Mapping[str, Any],
+    namespace: str | None,
+    deadline: Deadline,
+) -> dict[str, Any]:
+    """Create an object once: tried again like a read, and an answer that got lost is looked up.
+
+    Raises:
+        ApiError: refused, or the server could not be reached in time.
+    """
+    troubles = Troubles()
+    try:
+        return retrying(
+            lambda deadline: session.create(resource, obj, namespace, deadline=deadline),
+            deadline,
+            troubles,
+        )
+    except ApiError as error:
+        name = obj["metadata"].get("name")
+        if error.reason != "AlreadyExists" or troubles.count == 1 or not name:
+            raise
+    # An earlier try was answered by nothing: the object may well be the one that it made.
+    return retrying(
+        lambda deadline: session.get(resource, name, namespace, deadline=deadline), deadline
+    )
+
+
+def delete_by_uid(session: Session, belonging: Belonging, deadline: Deadline) -> str | None:
+    """Ask for the deletion of one object; None if it is on its way or gone, else what kept it."""
+    try:
+        retrying(
+            lambda deadline: session.delete(
+                belonging.resource,
+                belonging.name,
+                belonging.namespace,
+                uid=belonging.uid,
+                propagation_policy="Background",
+                deadline=deadline,
+            ),
+            deadline,
+        )
+    except ApiError as error:
+        # Gone already, or a namesake with another UID, which is not ours.
+        return None if error.status in (404, 409) else str(error)
+    except DeadlineExceeded as error:
+        return str(error)
+    return None
+
+
+def stamped(
+    obj: Mapping[str, Any], labels: Mapping[str, str], notes: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a copy of an object with labels and annotations added to its own."""
+    metadata = dict(obj.get("metadata") or {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **notes}
+    return {**obj, "metadata": metadata}

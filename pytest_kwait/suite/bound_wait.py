@@ -1,0 +1,221 @@
+"""A wait bound to a cluster, a namespace and settings: what fixtures hand out and markers run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kwait.errors import InvalidArgument, WaitTimeout
+from pytest_kwait.resources.catalogue import WAITS, Wait
+from pytest_kwait.suite.settings import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.suite.informers import Informers
+    from pytest_kwait.suite.settings import Settings
+
+__all__ = ["Allowance", "BoundCacheSync", "BoundWait", "Terms", "check_call"]
+
+_SHORTEST = 0.1
+"""Seconds left to a wait that starts with no time to spare: enough for a look at the state."""
+
+
+class Allowance(NamedTuple):
+    """What something around a wait leaves to it.
+
+    Args:
+        seconds: from now.
+        reason: what must not be overrun, as a phrase.
+    """
+
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a bound wait fills in.
+
+    Args:
+        client: the client to wait with.
+        namespace: where, unless the call names another; None for waits that have none.
+        settings: the settings of the test.
+        timeouts: seconds by name of the timeout table.
+        time_scale: how much shorter times are on this cluster than on a real one.
+        allowance: what the test's own limit leaves; None without one.
+    """
+
+    client: ApiClient
+    namespace: str | None
+    settings: Settings
+    timeouts: Mapping[str, float]
+    time_scale: float = 1.0
+    allowance: Callable[[], Allowance | None] = lambda: None
+
+    def options(self, wait: Wait, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of one call: its own, then those that the settings give."""
+        options: dict[str, Any] = {
+            "timeout": self.settings.timeout or self.timeouts[wait.timeout],
+            "poll": self._poll(),
+            "mode": self.settings.mode,
+            "fail_fast": self.settings.fail_fast,
+            "grace": self._grace(),
+            "stable_for": self.settings.stable_for,
+        }
+        options.update({name: value for name, value in given.items() if value is not None})
+        return {name: value for name, value in options.items() if value is not None}
+
+    def _poll(self) -> float:
+        # A table that was replaced in a conftest has its say where nobody set the option.
+        given = self.settings.source("poll") != DEFAULT
+        return self.settings.poll if given else self.timeouts["poll"]
+
+    def _grace(self) -> float | None:
+        if self.settings.grace is not None or self.time_scale == 1.0:
+            return self.settings.grace
+        from pytest_kwait.engine.options import GRACE_LONG
+
+        return GRACE_LONG * self.time_scale
+
+
+class BoundWait:
+    """Calls a wait with client, namespace and settings filled in.
+
+    Args:
+        wait: which one.
+        terms: what to fill in.
+    """
+
+    def __init__(self, wait: Wait, terms: Terms) -> None:
+        self.wait = wait
+        self.terms = terms
+        self.__name__ = wait.name
+        self.__doc__ = f"`pytest_kwait.{wait.name}({wait.usage})` on this test's cluster."
+
+    def __repr__(self) -> str:
+        where = f" in {self.terms.namespace}" if self.terms.namespace else ""
+        return f"<{self.wait.name}({self.wait.usage}){where}>"
+
+    def __call__(self, *args: Any, namespace: str | None = None, **options: Any) -> Any:
+        """Wait, and return what the function of the same name returns.
+
+        Args:
+            *args: its arguments after client and namespace.
+            namespace: where to look instead of the test's own namespace.
+            **options: its keyword arguments; they win over every setting.
+
+        Raises:
+            WaitTimeout: it did not come within the limit.
+            WaitFailed: it can no longer come.
+            ApiError: the server refuses to show it.
+            InvalidArgument: an argument cannot be meant.
+        """
+        __tracebackhide__ = True
+        first: list[Any] = [self.terms.client] if self.wait.bound else []
+        if self.wait.namespaced:
+            first.append(self.terms.namespace if namespace is None else namespace)
+        elif namespace is not None:
+            raise InvalidArgument("namespace", namespace, f"{self.wait.name} looks at no namespace")
+        names = ("timeout",) if not self.wait.bound else _option_names()
+        own = {name: options.pop(name) for name in names if name in options}
+        filled = self.terms.options(self.wait, own)
+        filled = {name: filled[name] for name in names if name in filled}
+        note = self._fit(filled)
+        try:
+            return self.wait.function(*first, *args, **options, **filled)
+        except WaitTimeout as error:
+            if note:
+                error.add_note(note)
+            raise
+
+    def _fit(self, options: dict[str, Any]) -> str:
+        """Cut the limit to what is left around the wait; say so if that was needed."""
+        allowance = self.terms.allowance()
+        if allowance is None:
+            return ""
+        from pytest_kwait.wait.durations import format_duration, to_seconds
+
+        asked = to_seconds(options["timeout"], what="timeout", allow_zero=False)
+        if asked <= allowance.seconds:
+            return ""
+        options["timeout"] = max(allowance.seconds, _SHORTEST)
+        return (
+            f"its limit of {format_duration(asked)} was cut to "
+            f"{format_duration(round(options['timeout'], 1))} to end before {allowance.reason}"
+        )
+
+
+def check_call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Return if a wait's marker can be meant; sends no request.
+
+    Raises:
+        InvalidArgument: an argument is missing, not known or cannot be meant.
+    """
+    from pytest_kwait.engine.options import check_namespace
+
+    wait = WAITS[name]
+    options = dict(kwargs)
+    namespace = options.pop("namespace", None)
+    if namespace is not None:
+        check_namespace(namespace)
+    if wait.bound:
+        wait.check(*args, **options)
+    else:
+        _check_cache_sync(wait, args, options)
+
+
+def _check_cache_sync(wait: Wait, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    from pytest_kwait.wait.durations import to_seconds
+
+    if options.get("timeout") is not None:
+        to_seconds(options["timeout"], what="timeout", allow_zero=False)
+    unknown = sorted(set(options) - {"timeout", "name"})
+    if unknown:
+        raise InvalidArgument(
+            "argument", unknown[0], f"{wait.name} takes resource names, timeout and name"
+        )
+    if not args or not all(isinstance(each, str) and each for each in args):
+        raise InvalidArgument(
+            "resources", args, f"use {wait.name}({wait.usage}), for example ('pods', 'jobs')"
+        )
+
+
+def _option_names() -> tuple[str, ...]:
+    from pytest_kwait.engine.options import WaitOptions
+
+    return tuple(WaitOptions.__annotations__)
+
+
+class BoundCacheSync(BoundWait):
+    """The wait for informers, which takes the names of resources as well.
+
+    Args:
+        wait: the catalogue's line.
+        terms: what to fill in.
+        informers: the informers of the test's bench, asked for when a name is given.
+    """
+
+    def __init__(self, wait: Wait, terms: Terms, informers: Callable[[], Informers]) -> None:
+        super().__init__(wait, terms)
+        self._informers = informers
+
+    def __call__(self, *synced: Any, namespace: str | None = None, **options: Any) -> Any:
+        """Wait until all have synced; a name stands for that resource's informer on the bench.
+
+        Args:
+            *synced: as for `pytest_kwait.wait_for_cache_sync`, or names of resources.
+            namespace: not taken: informers know where they look.
+            **options: `name`, `stop`, `timeout`.
+
+        Raises:
+            WaitTimeout: not all have synced within the limit; names those that have not.
+            WaitFailed: the server refuses a list for good.
+        """
+        __tracebackhide__ = True
+        started = [
+            self._informers().start(each)[0] if isinstance(each, str) else each for each in synced
+        ]
+        return super().__call__(*started, namespace=namespace, **options)

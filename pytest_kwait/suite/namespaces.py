@@ -1,0 +1,247 @@
+"""Namespaces of a run: how they are named and labelled, when they are ready, how they go away."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.api.resource import NAMESPACES
+from pytest_kwait.api.session import Session
+from pytest_kwait.clock import Deadline, rfc3339
+from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.errors import ApiError, ClusterError, KwaitError
+from pytest_kwait.suite.belongings import Belonging, create, delete_by_uid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kubernetes.client import ApiClient
+
+__all__ = [
+    "LABEL_MANAGED_BY",
+    "LABEL_OWNER",
+    "LABEL_RUN",
+    "MANAGED_BY",
+    "Namespaces",
+    "Owner",
+]
+
+MANAGED_BY = "pytest-kwait"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL_RUN = "pytest-kwait/run"
+LABEL_OWNER = "pytest-kwait/owner"
+
+LIFETIME = 24 * 3600.0
+"""Seconds after which a namespace that nobody deleted may be taken for left behind."""
+
+_LONGEST = 63
+_LONGEST_RUN = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who a namespace is for; no two owners of any run have the same name.
+
+    Args:
+        run: the id of the run.
+        test: the id of the test, class, module or session, or the name given to the factory.
+        title: what of it a reader should see in the name.
+        worker: the xdist worker; empty without xdist.
+        shard: the part of the suite that this machine runs; empty without shards.
+        attempt: 1 for the first namespace of this test, 2 when it runs again.
+        nonce: keeps apart runs that were given the same id; random for each process.
+    """
+
+    run: str
+    test: str
+    title: str
+    worker: str = ""
+    shard: str = ""
+    attempt: int = 1
+    nonce: str = ""
+
+    @property
+    def name(self) -> str:
+        """A DNS label: run, shard, worker, the title as far as it fits, attempt, a hash of all."""
+        head = "-".join(
+            filter(
+                None, ("kwait", self.run[:_LONGEST_RUN].strip("-"), _slug(self.shard), self.worker)
+            )
+        )
+        attempt = str(self.attempt) if self.attempt > 1 else ""
+        tail = "-".join(filter(None, (attempt, self.digest[:8])))
+        title = _slug(self.title)[: _LONGEST - len(head) - len(tail) - 2].strip("-")
+        return "-".join(filter(None, (head, title, tail)))
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything that makes this owner different from others."""
+        return _digest(self.run, self.shard, self.worker, self.test, str(self.attempt), self.nonce)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of what belongs to this owner: hashes, as names hold what labels must not."""
+        return {LABEL_RUN: _digest(self.run)[:16], LABEL_OWNER: _digest(self.test)[:16]}
+
+    def annotations(self, now: float) -> dict[str, str]:
+        """Return the same to read, and when what belongs to this owner has expired.
+
+        Args:
+            now: seconds since the epoch.
+        """
+        readable = {
+            "run": self.run,
+            "shard": self.shard,
+            "worker": self.worker,
+            "test": self.test,
+            "attempt": str(self.attempt),
+            "nonce": self.nonce,
+            "expires": rfc3339(now + LIFETIME),
+        }
+        return {f"pytest-kwait/{name}": value for name, value in readable.items() if value}
+
+    def manifest(self, now: float) -> dict[str, Any]:
+        """Return the namespace to create.
+
+        Args:
+            now: seconds since the epoch.
+        """
+        return {
+            "apiVersion": NAMESPACES.api_version,
+            "kind": NAMESPACES.kind,
+            "metadata": {
+                "name": self.name,
+                "labels": {LABEL_MANAGED_BY: MANAGED_BY, **self.labels},
+                "annotations": self.annotations(now),
+            },
+        }
+
+
+class Namespaces:
+    """The namespaces that this process made and has not deleted.
+
+    Args:
+        client: the client to make and delete them with.
+        timeouts: seconds by name of the timeout table.
+    """
+
+    def __init__(self, client: ApiClient, timeouts: Mapping[str, float]) -> None:
+        self._client = client
+        self._session = Session.of(client)
+        self._timeouts = timeouts
+        self._made: dict[str, Belonging] = {}
+
+    def make(self, owner: Owner, options: Mapping[str, Any]) -> str:
+        """Create the namespace of an owner and return its name once pods can start in it.
+
+        Args:
+            owner: whom it is for.
+            options: options of the waits for the default ServiceAccount and the root CA.
+
+        Raises:
+            ApiError: refused by the server.
+            WaitTimeout: the namespace did not get what every namespace gets; it is deleted.
+        """
+        from pytest_kwait.resources.general import wait_for
+
+        made = create(
+            self._session,
+            NAMESPACES,
+            owner.manifest(self._session.clock.time()),
+            None,
+            self._deadline("single_call"),
+        )
+        name = str(made["metadata"]["name"])
+        self._made[name] = Belonging(NAMESPACES, None, name, made["metadata"]["uid"])
+        try:
+            # Without them a pod is refused, or starts without a way to trust the API server.
+            for target in ("serviceaccount/default", "configmap/kube-root-ca.crt"):
+                wait_for(
+                    self._client,
+                    name,
+                    target,
+                    "create",
+                    **{**options, "timeout": self._timeouts["service_account_provision"]},
+                )
+        except KwaitError:
+            self.delete(name)
+            raise
+        return name
+
+    def existing(self, name: str, source: str) -> str:
+        """Return the name of a namespace that is there and belongs to somebody else.
+
+        Args:
+            name: its name.
+            source: where the name was given.
+
+        Raises:
+            ClusterError: there is none.
+            ApiError: the server does not show it.
+        """
+        try:
+            retrying(
+                lambda deadline: self._session.get(NAMESPACES, name, deadline=deadline),
+                self._deadline("single_call"),
+            )
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            raise ClusterError(
+                f"namespace={name!r} (from {source}) is not in the cluster: create it, or leave "
+                "the setting out to have a namespace made"
+            ) from None
+        return name
+
+    def owns(self, name: str) -> bool:
+        """Whether a namespace was made here, so that everything in it goes with it."""
+        return name in self._made
+
+    def delete(self, name: str) -> str | None:
+        """Ask for the deletion of a namespace that was made here; None if it is on its way.
+
+        Returns:
+            what kept it, with its name; None for success and for namespaces of others.
+        """
+        belonging = self._made.pop(name, None)
+        if belonging is None:
+            return None
+        problem = delete_by_uid(self._session, belonging, self._deadline("pod_get"))
+        return f"namespace {name} could not be deleted: {problem}" if problem else None
+
+    def keep(self, name: str) -> str:
+        """Leave a namespace that was made here; return how to look into it.
+
+        Its expiry starts anew, from when somebody could begin to look.
+        """
+        belonging = self._made.pop(name, None)
+        if belonging is not None:
+            expires = rfc3339(self._session.clock.time() + LIFETIME)
+            notes = {"pytest-kwait/kept": "true", "pytest-kwait/expires": expires}
+            retrying(
+                lambda deadline: self._session.patch(
+                    NAMESPACES, name, {"metadata": {"annotations": notes}}, deadline=deadline
+                ),
+                self._deadline("pod_get"),
+            )
+        return self.hint(name)
+
+    def hint(self, name: str) -> str:
+        """Return the command that shows what is in a namespace."""
+        return shlex.join(
+            ["kubectl", *self._session.kubectl_args, "get", "all,events", "--namespace", name]
+        )
+
+    def _deadline(self, timeout: str) -> Deadline:
+        return Deadline.after(self._timeouts[timeout], self._session.clock)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

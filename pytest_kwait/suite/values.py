@@ -1,0 +1,140 @@
+"""How the text of a setting becomes its value; every refusal names value, source and what is valid.
+
+Each reader takes the value, what it is for and where it came from. Text comes from options, the
+environment and ini files, Python values from markers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_kwait.errors import InvalidArgument
+
+__all__ = [
+    "Reader",
+    "read_bool",
+    "read_choice",
+    "read_dns_label",
+    "read_duration",
+    "read_path",
+    "read_pause",
+    "read_scale",
+    "read_text",
+    "read_timeouts",
+    "suggestion",
+]
+
+Reader = Callable[[Any, str, str | None], Any]
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """`did you mean poll? ` when a known name is near, else an empty text."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}? " if near else ""
+
+
+def read_duration(value: Any, what: str, source: str | None) -> float:
+    """Seconds of a duration; zero is one."""
+    # Not at the top: most runs set no duration, and loading the plugin must cost next to nothing.
+    from pytest_kwait.wait.durations import to_seconds
+
+    return to_seconds(value, what=what, source=source)
+
+
+def read_pause(value: Any, what: str, source: str | None) -> float:
+    """Seconds of a duration above zero."""
+    from pytest_kwait.wait.durations import to_seconds
+
+    return to_seconds(value, what=what, source=source, allow_zero=False)
+
+
+def read_choice(*valid: str) -> Reader:
+    """Return a reader of one of `valid`."""
+
+    def read(value: Any, what: str, source: str | None) -> str:
+        if value not in valid:
+            near = suggestion(value, valid) if isinstance(value, str) else ""
+            raise InvalidArgument(what, value, f"{near}use {_alternatives(valid)}", source)
+        return str(value)
+
+    return read
+
+
+def read_bool(value: Any, what: str, source: str | None) -> bool:
+    """Return a truth value: Python's own, or `true` and `false` in any case."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    raise InvalidArgument(what, value, "use true or false", source)
+
+
+def read_scale(value: Any, what: str, source: str | None) -> float:
+    """Return a finite number above zero."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not (math.isfinite(number) and number > 0):
+        raise InvalidArgument(what, value, "use a number above zero, for example 2 or 0.5", source)
+    return number
+
+
+def read_dns_label(value: Any, what: str, source: str | None) -> str:
+    """Return a name as Kubernetes wants it for a namespace: an RFC 1123 label."""
+    if not isinstance(value, str) or not _DNS_LABEL.fullmatch(value):
+        raise InvalidArgument(
+            what,
+            value,
+            "use up to 63 lower-case letters, digits and '-', with a letter or digit at both ends",
+            source,
+        )
+    return value
+
+
+def read_path(value: Any, what: str, source: str | None) -> Path:
+    """Return the path of a file; whether it is there is for its user to find out."""
+    if not isinstance(value, (str, Path)) or not str(value):
+        raise InvalidArgument(what, value, "use the path of a file", source)
+    return Path(value).expanduser()
+
+
+def read_text(value: Any, what: str, source: str | None) -> str:
+    """Any text that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidArgument(what, value, "use a text that is not empty", source)
+    return value.strip()
+
+
+def read_timeouts(value: Any, what: str, source: str | None) -> dict[str, float]:
+    """Seconds by name of the timeout table; from a mapping, or from `NAME=DURATION,…` text."""
+    pairs: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        pairs.extend(value.items())
+    elif isinstance(value, str):
+        for part in filter(None, (part.strip() for part in value.split(","))):
+            name, equals, duration = part.partition("=")
+            if not equals:
+                raise InvalidArgument(what, part, "use NAME=DURATION, for example job=5m", source)
+            pairs.append((name.strip(), duration.strip()))
+    else:
+        raise InvalidArgument(what, value, 'use a mapping, for example {"job": "5m"}', source)
+    from pytest_kwait.engine.timeouts import Timeouts
+
+    table = Timeouts()
+    return {
+        table.entry(name, source=source).name: read_pause(duration, f"{what} {name}", source)
+        for name, duration in pairs
+    }
+
+
+def _alternatives(valid: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(valid[:-1]), valid[-1])))
