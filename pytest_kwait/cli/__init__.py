@@ -1,0 +1,69 @@
+"""The program `kwait`: one module per command.
+
+What may enter: arguments in, lines out, an exit status; everything else is called from below. Exit
+status 0 for done, 1 for what did not work, 2 for what cannot be meant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+
+from pytest_kwait.errors import InvalidArgument, KwaitError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Command", "main"]
+
+_COMMANDS = {
+    "up": "start an embedded cluster",
+    "down": "end a cluster that `kwait up` has started",
+}
+
+
+class Command(Protocol):
+    """What the module of a command has."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Say what the command takes."""
+        ...
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it and return the exit status.
+
+        Raises:
+            InvalidArgument: an argument that cannot be meant.
+            KwaitError: it did not work.
+        """
+        ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit status.
+
+    Args:
+        argv: the arguments without the program's name; those of the process by default.
+    """
+    parser = _Parser(prog="kwait", description="Clusters for Kubernetes end-to-end tests.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    modules = {}
+    for name, help_text in _COMMANDS.items():
+        modules[name] = cast("Command", import_module(f"pytest_kwait.cli.{name}"))
+        sub = commands.add_parser(name, help=help_text, description=f"{help_text.capitalize()}.")
+        modules[name].add_arguments(sub)
+    arguments = parser.parse_args(argv)
+    try:
+        return modules[arguments.command].run(arguments)
+    except KwaitError as error:
+        print(f"kwait {arguments.command}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InvalidArgument) else 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")

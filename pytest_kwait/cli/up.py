@@ -1,0 +1,130 @@
+"""`kwait up`: an embedded cluster by hand."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_kwait.cli.running import Running, add_kubeconfig_argument
+from pytest_kwait.clusters.kubeconfig import read_kubeconfig
+from pytest_kwait.clusters.simulator_process import SimulatorProcess
+from pytest_kwait.errors import ClusterError, InvalidArgument
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+    from types import FrameType
+    from typing import NoReturn
+
+__all__ = ["add_arguments", "run"]
+
+_MOST_NODES = 5000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument(
+        "--nodes", metavar="N", type=int, default=2, help="how many nodes it has (default: 2)"
+    )
+    parser.add_argument(
+        "--port",
+        metavar="P",
+        type=int,
+        default=0,
+        help="port to serve on (default: any that is free)",
+    )
+    parser.add_argument(
+        "--time",
+        choices=("fast", "real"),
+        default="fast",
+        help="how long its controllers take: a tenth of what real ones do, or as long",
+    )
+    add_kubeconfig_argument(parser, "kubeconfig to write")
+    parser.add_argument(
+        "--detach", action="store_true", help="return once it is ready, and leave it running"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start the cluster; end it with Ctrl-C, or leave it running with `--detach`."""
+    _check("--nodes", arguments.nodes, 1, _MOST_NODES)
+    _check("--port", arguments.port, 0, 65535)
+    running = Running(_writable(arguments.kubeconfig))
+    running.claim()
+    # A request to end must take the cluster along, as Ctrl-C does.
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        process = SimulatorProcess(
+            running.kubeconfig,
+            running.log,
+            nodes=arguments.nodes,
+            time=arguments.time,
+            port=arguments.port,
+            owned=not arguments.detach,
+        )
+        try:
+            running.note(process.pid)
+            _tell(running, arguments)
+            if arguments.detach:
+                process.leave()
+                return 0
+            _stay(process)
+            running.remove_of(process.pid)
+            return 0
+        except BaseException:  # whatever happens, it must not be left behind unnoted
+            process.stop()
+            raise
+    except KeyboardInterrupt:
+        running.remove()
+        return 0
+    except BaseException:
+        running.remove()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stay(process: SimulatorProcess) -> None:
+    """Return once somebody has ended the cluster in good order, as `kwait down` does."""
+    status = process.wait()
+    if status not in {0, -signal.SIGTERM, 128 + signal.SIGTERM}:
+        raise ClusterError(f"the cluster has ended (exit status {status}):\n{process.tail()}")
+
+
+def _tell(running: Running, arguments: argparse.Namespace) -> None:
+    target = read_kubeconfig(running.kubeconfig).target()
+    end = shlex.join(("kwait", "down", "--kubeconfig", str(running.kubeconfig)))
+    nodes = "1 node" if arguments.nodes == 1 else f"{arguments.nodes} nodes"
+    how = end if arguments.detach else "Ctrl-C"
+    print(
+        f"cluster at {target.server} with {nodes} on {arguments.time} time; to end it: {how}",
+        file=sys.stderr,
+        flush=True,
+    )
+    print(f"export KUBECONFIG={shlex.quote(str(running.kubeconfig))}", flush=True)
+
+
+def _check(what: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidArgument(what, value, f"a number from {least} to {most}")
+
+
+def _writable(kubeconfig: Path) -> Path:
+    path = kubeconfig.expanduser().absolute()
+    if path.is_dir():
+        raise InvalidArgument("--kubeconfig", str(kubeconfig), "a file, and this is a folder")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"its folder cannot be made: {error.strerror}"
+        raise InvalidArgument("--kubeconfig", str(kubeconfig), why) from error
+    if not os.access(path.parent, os.W_OK):
+        raise InvalidArgument("--kubeconfig", str(kubeconfig), "its folder cannot be written to")
+    return path
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

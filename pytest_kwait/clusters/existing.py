@@ -1,0 +1,128 @@
+"""The provider of clusters that are there already."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+from pytest_kwait.clusters.connection import ConnectedCluster
+from pytest_kwait.clusters.kubeconfig import (
+    SERVICE_ACCOUNT,
+    Kubeconfig,
+    in_cluster,
+    merge,
+    read_kubeconfig,
+    standard_paths,
+)
+from pytest_kwait.clusters.private_folder import PrivateFolder
+from pytest_kwait.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.clusters.kubeconfig import Target
+    from pytest_kwait.clusters.request import ClusterRequest
+
+__all__ = ["ExistingCluster", "ExistingProvider"]
+
+
+class ExistingCluster(ConnectedCluster):
+    """A cluster that was there before the run and stays after it.
+
+    Args:
+        target: the context that leads to it.
+        folder: holds a kubeconfig that was merged for the run; None where a file is used as it is.
+        clock: the time that answers are awaited in.
+    """
+
+    def __init__(self, target: Target, folder: PrivateFolder | None, clock: Clock) -> None:
+        super().__init__(target, provider=ExistingProvider.name, clock=clock)
+        self._folder = folder
+
+    def stop(self) -> None:
+        """Leave the cluster as it is, and remove the kubeconfig that was merged for the run."""
+        if self._folder is not None:
+            self._folder.remove()
+
+
+class ExistingProvider:
+    """Finds the cluster by the kubeconfig that is given, else by the standard loading rules.
+
+    Those rules: the files that KUBECONFIG lists, merged, else `~/.kube/config`, else the service
+    account of the pod that this runs in.
+
+    Args:
+        request: the kubeconfig and context that were given, if any.
+        environ: the environment; the process' own by default.
+        home: the home folder; the user's own by default.
+        service_account: where a pod finds its credentials.
+        clock: the time that answers are awaited in.
+
+    Raises:
+        ClusterError: no kubeconfig, or none that can be used; it lists the contexts there are.
+    """
+
+    name = "existing"
+
+    def __init__(
+        self,
+        request: ClusterRequest,
+        *,
+        environ: Mapping[str, str] | None = None,
+        home: Path | None = None,
+        service_account: Path = SERVICE_ACCOUNT,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._clock = clock
+        self._folder: PrivateFolder | None = None
+        if request.kubeconfig is not None:
+            kubeconfig = read_kubeconfig(request.kubeconfig, request.kubeconfig_source)
+        else:
+            kubeconfig = self._standard(
+                os.environ if environ is None else environ,
+                Path.home() if home is None else home,
+                service_account,
+            )
+        self._target = kubeconfig.target(request.context, request.context_source)
+
+    def start(self) -> ExistingCluster:
+        """Return the cluster once it has answered.
+
+        Raises:
+            ClusterError: it cannot be reached, or does not let us in.
+        """
+        cluster = ExistingCluster(self._target, self._folder, self._clock)
+        cluster.check()
+        return cluster
+
+    def _standard(
+        self, environ: Mapping[str, str], home: Path, service_account: Path
+    ) -> Kubeconfig:
+        """Source: client-go tools/clientcmd/client_config.go DeferredLoadingClientConfig."""
+        paths, source = standard_paths(environ, home)
+        found = [read_kubeconfig(path, source) for path in paths if path.exists()]
+        filled = [kubeconfig for kubeconfig in found if kubeconfig.contents]
+        if len(filled) == 1:
+            return filled[0]
+        if filled:
+            return self._written(merge(filled), source)
+        pod = in_cluster(environ, service_account)
+        if pod is not None:
+            return self._written(pod, "the pod's service account")
+        looked = ", ".join(str(path) for path in paths)
+        raise ClusterError(
+            f"there is no kubeconfig: {looked} ({source}) is not there or empty, and this is no "
+            "pod; give one with --kwait-kubeconfig, or run on the embedded cluster by leaving out "
+            "--kwait-cluster=existing"
+        )
+
+    def _written(self, contents: dict[str, Any], source: str) -> Kubeconfig:
+        """Make one file of it: workers, kubectl and clients all read the same."""
+        self._folder = PrivateFolder()
+        path = self._folder.path / "kubeconfig"
+        path.write_text(yaml.safe_dump(contents), encoding="utf-8")
+        return Kubeconfig(path, source, contents)

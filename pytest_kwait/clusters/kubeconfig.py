@@ -1,0 +1,258 @@
+"""Kubeconfig files: read, merged by the standard rules, checked before anybody relies on them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_kwait.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["Kubeconfig", "Target", "in_cluster", "merge", "read_kubeconfig", "standard_paths"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its credentials."""
+
+_SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
+_PATHS = {
+    "clusters": ("certificate-authority",),
+    "users": ("client-certificate", "client-key", "tokenFile"),
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A cluster as one context of a kubeconfig describes it.
+
+    Args:
+        kubeconfig: the file.
+        context: the name of the context.
+        server: the address of the API server.
+        user: the name of the user; empty if the context has none.
+        token_file: where the user's token is read from, if it is a file's.
+        pinned: whether the context was named, rather than being the file's current one.
+    """
+
+    kubeconfig: Path
+    context: str
+    server: str
+    user: str
+    token_file: Path | None
+    pinned: bool
+
+    @property
+    def kubectl_args(self) -> tuple[str, ...]:
+        """What makes kubectl use the same cluster."""
+        context = ("--context", self.context) if self.pinned else ()
+        return ("--kubeconfig", str(self.kubeconfig), *context)
+
+
+@dataclass(frozen=True)
+class Kubeconfig:
+    """The contents of a kubeconfig, sound in form.
+
+    Args:
+        path: the file; where it was merged from several, the one they are merged into.
+        source: where the path came from, for messages; None for nowhere in particular.
+        contents: what is in it.
+    """
+
+    path: Path
+    source: str | None
+    contents: Mapping[str, Any]
+
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """The names of all contexts, in the order of the file."""
+        return tuple(_named(self.contents, "contexts"))
+
+    def target(self, context: str | None = None, source: str | None = None) -> Target:
+        """Return what a context stands for.
+
+        Args:
+            context: its name; None for the current one.
+            source: where the name came from, for messages.
+
+        Raises:
+            ClusterError: there is no such context, or what it names is not there.
+        """
+        where = _where(self.path, self.source)
+        name = context or self.contents.get("current-context") or ""
+        if not name:
+            raise ClusterError(f"{where} has no current context: name one; {self._choices()}")
+        contexts = _named(self.contents, "contexts")
+        if name not in contexts:
+            which = f"context {name!r}{_from(source)}" if context else f"current context {name!r}"
+            raise ClusterError(f"{which} is not in {where}; {self._choices()}")
+        meant = contexts[name]
+        cluster = self._referred(name, "clusters", meant.get("cluster"))
+        server = cluster.get("server")
+        if not isinstance(server, str) or not server.startswith(("http://", "https://")):
+            raise ClusterError(
+                f"{where}: cluster {meant.get('cluster')!r} of context {name!r} has no server "
+                f"address (server: {server!r}); it must be a URL"
+            )
+        user = self._referred(name, "users", meant["user"]) if meant.get("user") else {}
+        token_file = None
+        # The client prefers an inline token too.
+        if user.get("tokenFile") and not user.get("token"):
+            token_file = self.path.parent / str(user["tokenFile"])
+        return Target(
+            self.path, name, server, str(meant.get("user") or ""), token_file, context is not None
+        )
+
+    def _choices(self) -> str:
+        return f"it has {', '.join(self.contexts)}" if self.contexts else "it has no contexts"
+
+    def _referred(self, context: str, section: str, name: object) -> Mapping[str, Any]:
+        entries = _named(self.contents, section)
+        if not isinstance(name, str) or name not in entries:
+            has = f"it has {', '.join(entries)}" if entries else f"it has no {section}"
+            raise ClusterError(
+                f"{_where(self.path, self.source)}: context {context!r} names the "
+                f"{_SECTIONS[section]} {name!r}, which is not there; {has}"
+            )
+        return entries[name]
+
+
+def read_kubeconfig(path: Path, source: str | None = None) -> Kubeconfig:
+    """Read a kubeconfig file.
+
+    Args:
+        path: the file; `~` is expanded.
+        source: where the path came from, for messages, for example `option --kwait-kubeconfig`.
+
+    Raises:
+        ClusterError: it is not there, cannot be read, or is no kubeconfig.
+    """
+    path = path.expanduser().absolute()
+    where = _where(path, source)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ClusterError(f"{where} does not exist") from None
+    except UnicodeDecodeError:
+        raise ClusterError(f"{where} is not text") from None
+    except OSError as error:
+        raise ClusterError(f"{where} cannot be read: {error.strerror}") from error
+    return Kubeconfig(path, source, _parse(text, where))
+
+
+def standard_paths(environ: Mapping[str, str], home: Path) -> tuple[list[Path], str]:
+    """Return the files that the standard loading rules look at, and how those came to be.
+
+    Source: client-go tools/clientcmd/loader.go NewDefaultClientConfigLoadingRules.
+    """
+    listed = environ.get("KUBECONFIG", "")
+    if listed:
+        paths = (Path(part).expanduser() for part in listed.split(os.pathsep) if part)
+        return list(dict.fromkeys(paths)), "env KUBECONFIG"
+    return [home / ".kube" / "config"], "the standard place"
+
+
+def merge(kubeconfigs: Sequence[Kubeconfig]) -> dict[str, Any]:
+    """Merge files as kubectl does: whoever names something first wins; paths become absolute.
+
+    Source: client-go tools/clientcmd/loader.go Load, ResolveLocalPaths.
+    """
+    merged: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": ""}
+    for section, key in _SECTIONS.items():
+        entries: dict[str, Any] = {}
+        for kubeconfig in kubeconfigs:
+            for name, entry in _named(kubeconfig.contents, section).items():
+                entries.setdefault(name, _absolute(section, entry, kubeconfig.path.parent))
+        merged[section] = [{"name": name, key: entry} for name, entry in entries.items()]
+    for kubeconfig in kubeconfigs:
+        merged["current-context"] = (
+            merged["current-context"] or kubeconfig.contents.get("current-context") or ""
+        )
+    return merged
+
+
+def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> dict[str, Any] | None:
+    """Return a kubeconfig for the pod that this runs in; None outside of one.
+
+    The token stays in its file, which the kubelet renews.
+
+    Source: client-go rest/config.go InClusterConfig.
+    """
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
+    token, authority = folder / "token", folder / "ca.crt"
+    if not host or not port or not token.is_file():
+        return None
+    address = f"[{host}]" if ":" in host else host
+    cluster: dict[str, Any] = {"server": f"https://{address}:{port}"}
+    if authority.is_file():
+        cluster["certificate-authority"] = str(authority)
+    name = "in-cluster"
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": {"tokenFile": str(token)}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+    }
+
+
+def _parse(text: str, where: str) -> Mapping[str, Any]:
+    try:
+        contents = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" in line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or "it has characters that YAML forbids"
+        raise ClusterError(f"{where} is not YAML: {problem}{line}") from error
+    if contents is None:
+        return {}
+    if not isinstance(contents, dict) or contents.get("kind", "Config") != "Config":
+        raise ClusterError(f"{where} is not a kubeconfig: it must be a mapping of kind Config")
+    for section, key in _SECTIONS.items():
+        entries = contents.get(section) or []
+        if not isinstance(entries, list) or not all(_sound(entry, key) for entry in entries):
+            raise ClusterError(
+                f"{where} is not a kubeconfig: its {section} must be a list of name and {key}"
+            )
+    return contents
+
+
+def _sound(entry: object, key: str) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("name"), str)
+        and isinstance(entry.get(key) or {}, dict)
+    )
+
+
+def _named(contents: Mapping[str, Any], section: str) -> dict[str, Mapping[str, Any]]:
+    entries: Iterable[Mapping[str, Any]] = contents.get(section) or []
+    named: dict[str, Mapping[str, Any]] = {}
+    for entry in entries:
+        named.setdefault(entry["name"], entry.get(_SECTIONS[section]) or {})
+    return named
+
+
+def _absolute(section: str, entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    result = dict(entry)
+    for key in _PATHS.get(section, ()):
+        if result.get(key):
+            result[key] = str(folder / str(result[key]))
+    plugin = result.get("exec")
+    # A bare name is looked up in PATH; only what names a folder is relative to the file.
+    if isinstance(plugin, dict) and os.sep in str(plugin.get("command") or ""):
+        result["exec"] = plugin | {"command": str(folder / plugin["command"])}
+    return result
+
+
+def _where(path: Path, source: str | None) -> str:
+    return f"kubeconfig {path}{_from(source)}"
+
+
+def _from(source: str | None) -> str:
+    return f" (from {source})" if source else ""

@@ -1,0 +1,28 @@
+"""What a run asks for when it asks for a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["ClusterRequest"]
+
+
+@dataclass(frozen=True)
+class ClusterRequest:
+    """The settings that a cluster is chosen by, each with its source for messages.
+
+    Args:
+        kubeconfig: the kubeconfig that was given; None if none was.
+        context: the context that was given; None for the kubeconfig's current one.
+        kubeconfig_source: where `kubeconfig` came from, for example `env KWAIT_KUBECONFIG`.
+        context_source: where `context` came from.
+    """
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    kubeconfig_source: str | None = None
+    context_source: str | None = None
