@@ -14,7 +14,7 @@ from websocket import (
 )
 
 from pytest_kwait.api.statuses import error_of_answer, error_of_connection, excerpt
-from pytest_kwait.api.transport import FAILURES, failure
+from pytest_kwait.api.transport import FAILURES
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Channels:
         protocols: Sequence[str],
         guard: Guard,
     ) -> None:
+        self._transport = transport
         self._path = path
         self._guard = guard
         self._socket = WebSocket(skip_utf8_validation=True)
@@ -148,9 +149,9 @@ class Channels:
         """Return what the end of the conversation means to the caller."""
         if isinstance(error, WebSocketException):
             if self._guard.cause is None and not self._guard.expired:
-                return error_of_connection("GET", self._path, error)
+                return error_of_connection("GET", self._path, error, self._transport.address)
             error = None
-        return failure("GET", self._path, self._guard, error)
+        return self._transport.failure("GET", self._path, self._guard, error)
 
     def refusal(self, message: bytes) -> ApiError:
         """Return the error that a message of the other side stands for."""

@@ -13,6 +13,7 @@ import msgspec
 from pytest_kwait.api.objects import Object, decode_object
 from pytest_kwait.api.resource import BUILT_IN, Resource, split_api_version
 from pytest_kwait.api.statuses import unreadable
+from pytest_kwait.api.transport import seconds
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.wait import DeadlineExceeded
 
@@ -71,7 +72,9 @@ class Discovery:
     def _read(self, deadline: Deadline) -> tuple[Resource, ...]:
         timeout = min(deadline.remaining, threading.TIMEOUT_MAX)
         if not self._lock.acquire(timeout=timeout):
-            raise DeadlineExceeded(f"GET /apis: another thread did not read it in {timeout:.3g}s")
+            raise DeadlineExceeded(
+                f"GET /apis: another thread did not read it in {seconds(timeout)}"
+            )
         try:
             self._resources = (
                 *self._of_root("/api", deadline),
@@ -234,7 +237,7 @@ def _unknown(resources: Iterable[Resource], kind: str, api_version: str | None) 
             text = f"{resource.qualified} ({resource.api_version})"
             if text not in names.setdefault(name, []):
                 names[name].append(text)
-    near = difflib.get_close_matches(kind.lower().partition(".")[0], names, n=3, cutoff=0.7)
+    near = difflib.get_close_matches(kind.lower().partition(".")[0], names, n=3)
     hits = list(dict.fromkeys(text for name in near for text in names[name]))[:3]
     valid = "a kind that the server has" + (f" in {api_version}" if api_version else "")
     return InvalidArgument("kind", kind, f"{valid}; near: {', '.join(hits)}" if hits else valid)

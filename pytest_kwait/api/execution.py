@@ -12,6 +12,7 @@ from pytest_kwait.api.channels import V4, V5, Channels
 from pytest_kwait.api.objects import Object, decode_object
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.statuses import error_of_status, excerpt
+from pytest_kwait.api.transport import seconds
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait import DeadlineExceeded
 
@@ -89,7 +90,7 @@ def execute(
         shown = excerpt(bytes(written[_STDERR] or written[_STDOUT]))
         raise DeadlineExceeded(
             f"{' '.join(command)!r} in pod {namespace}/{pod} did not end within "
-            f"{guard.limit:.3g}s; it has written: {shown or 'nothing'}"
+            f"{seconds(guard.limit)}; it has written: {shown or 'nothing'}"
         ) from error
     finally:
         channels.close()

@@ -8,7 +8,7 @@ import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from http.client import RemoteDisconnected
+from http.client import IncompleteRead
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -97,21 +97,22 @@ def unreadable(method: str, path: str, status: int, data: bytes, expected: str) 
     )
 
 
-def error_of_connection(method: str, path: str, error: BaseException) -> ApiError:
+def error_of_connection(method: str, path: str, error: BaseException, address: str) -> ApiError:
     """Return the error of a request that got no answer, or not the whole of it.
 
     The status is 0, the reason one of `DNS`, `ConnectionRefused`, `ConnectionReset`, `Timeout`,
     `TLS`, `Proxy` and `ConnectionFailed`.
     """
     causes = list(_causes(error))
-    message = str(causes[-1]) or type(causes[-1]).__name__
-    for cause in causes:
-        reason = _reason(cause)
-        if reason:
-            break
-    else:
-        reason = "ConnectionFailed"
-    return ApiError(message, status=0, reason=reason, method=method, path=path)
+    text = str(causes[-1]) or type(causes[-1]).__name__
+    return ApiError(
+        f"{address}: {text}", reason=reason_of_connection(error), method=method, path=path
+    )
+
+
+def reason_of_connection(error: BaseException) -> str:
+    """Return the reason that `error_of_connection` gives."""
+    return next((found for found in map(_reason, _causes(error)) if found), "ConnectionFailed")
 
 
 def warnings_of(headers: Mapping[str, str]) -> Iterable[str]:
@@ -125,13 +126,18 @@ def warnings_of(headers: Mapping[str, str]) -> Iterable[str]:
     ]
 
 
-def excerpt(data: bytes) -> str:
-    """Return the first words of an answer on one line, tags of HTML left out."""
-    text = data[: 8 * _EXCERPT].decode("utf-8", "replace")
+def excerpt(data: bytes, length: int = _EXCERPT) -> str:
+    """Return the first words of an answer on one line, tags of HTML left out.
+
+    Args:
+        data: the answer, or the beginning of one.
+        length: characters to return at most.
+    """
+    text = data[: 8 * length].decode("utf-8", "replace")
     text = re.sub(r"(?s)<(script|style)\b.*?</\1>|<[^>]*>", " ", text)
     text = " ".join(text.split())
     printable = "".join(char if char.isprintable() else "?" for char in text)
-    return printable if len(printable) <= _EXCERPT else printable[: _EXCERPT - 1] + "…"
+    return printable if len(printable) <= length else printable[: length - 1] + "…"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -166,7 +172,7 @@ def _reason(error: BaseException) -> str:
             return "Timeout"
         case ConnectionRefusedError():
             return "ConnectionRefused"
-        case RemoteDisconnected() | exceptions.IncompleteRead():
+        case ConnectionResetError() | IncompleteRead():
             return "ConnectionReset"
         case TimeoutError():
             return "Timeout"

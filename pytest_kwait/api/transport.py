@@ -13,7 +13,7 @@ from urllib3.exceptions import HTTPError
 from pytest_kwait.api.connections import guarded_by, guarded_manager
 from pytest_kwait.api.guard import Cause, Guard
 from pytest_kwait.api.objects import Response
-from pytest_kwait.api.statuses import error_of_answer, error_of_connection
+from pytest_kwait.api.statuses import error_of_answer, error_of_connection, reason_of_connection
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.wait import DeadlineExceeded
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = ["FAILURES", "JSON", "Transport", "failure"]
+__all__ = ["FAILURES", "JSON", "Transport", "seconds"]
 
 JSON = "application/json"
 FAILURES = (HTTPError, OSError, ValueError)
-"""What the way to the server can raise instead of an answer; `failure` says what it means."""
+"""What can come instead of an answer; `Transport.failure` says what it means."""
 
 
 class Transport:
@@ -55,6 +55,11 @@ class Transport:
         self._own: urllib3.PoolManager | None = None
         self._pools()
 
+    @property
+    def address(self) -> str:
+        """The server's address, as the client has it."""
+        return (self._client.configuration.host or "").rstrip("/")
+
     def send(
         self,
         method: str,
@@ -78,12 +83,12 @@ class Transport:
             data = answer.data
         except FAILURES as error:
             guard.release()
-            raise failure(method, path, guard, error) from error
+            raise self.failure(method, path, guard, error) from error
         finally:
             guard.release()
         # A shutdown in the middle of the headers can look like a complete, empty answer.
         if guard.cause is not None:
-            raise failure(method, path, guard, None)
+            raise self.failure(method, path, guard, None)
         if answer.status >= 300:
             raise error_of_answer(method, path, answer.status, answer.headers, data, self.clock)
         return Response(answer.status, answer.headers, data)
@@ -137,6 +142,37 @@ class Transport:
             raise DeadlineExceeded(f"{method} {path}: not asked, the time is over")
         return Guard(deadline, inactivity)
 
+    def failure(
+        self,
+        method: str,
+        path: str,
+        guard: Guard,
+        error: Exception | None,
+        *,
+        late: str = "no complete answer",
+    ) -> ApiError | DeadlineExceeded | InvalidArgument:
+        """Return what the end of a request without an answer means to the caller.
+
+        Args:
+            method: the HTTP method.
+            path: the path of the request.
+            guard: of the request.
+            error: one of `FAILURES`; None where the guard cut the request off without one.
+            late: what was missing if the deadline has passed.
+        """
+        if isinstance(error, InvalidArgument):
+            return error
+        if guard.cause is Cause.INACTIVE:
+            return ApiError(
+                f"nothing came for {guard.inactivity:g}s",
+                reason="WatchInactive",
+                method=method,
+                path=path,
+            )
+        if error is None or guard.cause is not None or guard.expired:
+            return DeadlineExceeded(f"{method} {path}: {late} within {seconds(guard.limit)}")
+        return error_of_connection(method, path, error, self.address)
+
     def headers(self, guard: Guard) -> dict[str, str]:
         """Return the client's headers, credentials included, refreshed where its hook does so."""
         headers = {
@@ -160,17 +196,17 @@ class Transport:
 
     def url(self, path: str, query: Mapping[str, Any] | None = None) -> str:
         """Return the whole address of a path; parameters that are None are left out."""
-        host = (self._client.configuration.host or "").rstrip("/")
-        if not host.startswith(("http://", "https://")):
+        address = self.address
+        if not address.startswith(("http://", "https://")):
             raise InvalidArgument(
-                "client.configuration.host", host, "the server's address, https://…"
+                "client.configuration.host", address, "the server's address, https://…"
             )
         pairs = [
             (name, str(value).lower() if isinstance(value, bool) else value)
             for name, value in (query or {}).items()
             if value is not None
         ]
-        return f"{host}{path}?{urlencode(pairs, doseq=True)}" if pairs else host + path
+        return f"{address}{path}?{urlencode(pairs, doseq=True)}" if pairs else address + path
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -225,7 +261,7 @@ class Transport:
                     method == "GET"
                     and not guard.dialed
                     and guard.cause is None
-                    and error_of_connection(method, path, error).reason == "ConnectionReset"
+                    and reason_of_connection(error) == "ConnectionReset"
                 )
                 if not stale:
                     raise
@@ -243,26 +279,6 @@ class Transport:
             return self._own
 
 
-def failure(
-    method: str, path: str, guard: Guard, error: Exception | None
-) -> ApiError | DeadlineExceeded | InvalidArgument:
-    """Return what the end of a request without an answer means to the caller.
-
-    Args:
-        method: the HTTP method.
-        path: the path of the request.
-        guard: of the request.
-        error: one of `FAILURES`; None where the guard cut it off without one.
-    """
-    if isinstance(error, InvalidArgument):
-        return error
-    if guard.cause is Cause.INACTIVE:
-        return ApiError(
-            f"nothing came for {guard.inactivity:g}s",
-            reason="WatchInactive",
-            method=method,
-            path=path,
-        )
-    if error is None or guard.cause is not None or guard.expired:
-        return DeadlineExceeded(f"{method} {path}: no complete answer within {guard.limit:.3g}s")
-    return error_of_connection(method, path, error)
+def seconds(duration: float) -> str:
+    """Return a duration as people say it: two digits below a second, tenths above."""
+    return f"{duration:.2g}s" if duration < 1 else f"{round(duration, 1):g}s"

@@ -11,7 +11,7 @@ import msgspec
 from pytest_kwait.api.guard import Cause
 from pytest_kwait.api.objects import WatchEvent, decode_object
 from pytest_kwait.api.statuses import error_of_status, excerpt
-from pytest_kwait.api.transport import FAILURES, failure
+from pytest_kwait.api.transport import FAILURES
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -183,7 +183,9 @@ class Watch:
         """End the watch and raise what ended it; return if that was `close`."""
         self._finish()
         if guard.cause is not Cause.CLOSED:
-            raise failure("GET", self.path, guard, error) from error
+            raise self._transport.failure(
+                "GET", self.path, guard, error, late="the watch was not over"
+            ) from error
 
     def _finish(self) -> None:
         self._ended = True
