@@ -265,6 +265,7 @@ class Reflector:
             if self.stopped:  # between the two: `stop` did not see the stream
                 stream.close()
             with stream as events:
+                self._errors.pop("watch", None)  # the server took the request
                 for event in events:
                     if self.stopped:
                         return
@@ -275,6 +276,8 @@ class Reflector:
 
     def _take(self, event: Watched) -> None:
         self._events += 1
+        self._expired = False
+        self.failures_in_row = 0
         version = event.resource_version
         match event.type:
             case "ADDED":
@@ -289,5 +292,3 @@ class Reflector:
                 _logger.warning("Unknown event %r while watching %s", unknown, self.name)
         if version:
             self.last_sync_resource_version = version
-        if self._errors or self._expired:
-            self._went_well("watch")

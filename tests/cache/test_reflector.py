@@ -375,7 +375,7 @@ def test_last_error_is_there_until_things_go_well() -> None:
 
     reflector.run()
 
-    assert seen == [forbidden, broken, broken, None]
+    assert seen == [forbidden, broken, None, None]
     assert reflector.failures_in_row == 0
 
 
