@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .failures import BrokenError, UnavailableError
+from .processes import dies_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,18 +67,17 @@ def _complete(folder: Path) -> bool:
 
 
 def _check_go() -> None:
-    get = f"install Go {GO} (https://go.dev/dl) or set GOTOOLCHAIN=go{GO}.0"
+    wanted = f"the control plane is built with Go {GO}"
+    get = f"install Go {GO} from https://go.dev/dl"
     if shutil.which("go") is None:
-        raise UnavailableError(
-            f"the control plane is built with Go {GO}, and there is no go: {get}"
-        )
+        raise UnavailableError(f"{wanted}, and there is no go: {get}")
     asked = subprocess.run(
         ["go", "env", "GOVERSION"], cwd=MODULE, capture_output=True, text=True, check=False
     )
     version = asked.stdout.strip()
     if not re.match(rf"go{re.escape(GO)}(\D|$)", version):
-        found = version or asked.stderr.strip()
-        raise UnavailableError(f"the control plane is built with Go {GO}, not with {found}: {get}")
+        found = version or " ".join(asked.stderr.split())
+        raise UnavailableError(f"{wanted}, not with {found}: {get}, or set GOTOOLCHAIN=go{GO}.0")
 
 
 @contextmanager
@@ -98,7 +99,8 @@ def _install(kubernetes: str, folder: Path) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     print(
-        f"building Kubernetes {kubernetes} into {folder} (about six minutes, 4 GB of Go caches)",
+        f"building Kubernetes {kubernetes} into {folder}"
+        " (first time: six to eight minutes on two CPUs, and 4 GB of Go caches)",
         file=sys.stderr,
         flush=True,
     )
@@ -108,6 +110,7 @@ def _install(kubernetes: str, folder: Path) -> None:
         env={**os.environ, "CGO_ENABLED": "0", "GOBIN": str(partial)},
         stdout=sys.stderr,
         check=False,
+        preexec_fn=dies_with_parent(signal.SIGTERM),
     )
     if done.returncode:
         raise BrokenError(f"go install in {MODULE} failed with exit code {done.returncode}")
