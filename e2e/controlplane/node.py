@@ -49,13 +49,14 @@ def prepare() -> Machine:
     without = "or go without a node: --no-node"
     if os.geteuid() != 0:
         raise UnavailableError(f"a real node needs root: run this as root, {without}")
-    packages = {package for file, package in _NEEDED.items() if _find(file) is None}
-    if packages:
-        wanted = " ".join(sorted(packages))
-        advice = f"apt-get install {wanted}, {without}"
+    if packages := _missing():
+        advice = f"apt-get install {' '.join(packages)}, {without}"
         if shutil.which("apt-get") is None:
             raise UnavailableError(f"a real node needs what these packages bring: {advice}")
-        _install(sorted(packages), advice)
+        _install(packages, advice)
+    plugins, busybox = _find("ptp"), _find("busybox")
+    if plugins is None or busybox is None or _missing():
+        raise UnavailableError(f"a real node needs {', '.join(_NEEDED)} on the PATH, {without}")
     namespaces = subprocess.run(
         ["unshare", "--mount", "--pid", "--fork", "--", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
         capture_output=True,
@@ -67,10 +68,11 @@ def prepare() -> Machine:
             "a real node needs namespaces and mounts of its own, and may not make them here"
             f" ({namespaces.stderr.strip()}): run in a privileged container, {without}"
         )
-    plugins, busybox = _find("ptp"), _find("busybox")
-    assert plugins is not None
-    assert busybox is not None
     return Machine(plugins.parent, busybox, _path())
+
+
+def _missing() -> list[str]:
+    return sorted({package for file, package in _NEEDED.items() if _find(file) is None})
 
 
 def _install(packages: list[str], advice: str) -> None:
@@ -97,7 +99,15 @@ def _install(packages: list[str], advice: str) -> None:
 
 def _find(file: str) -> Path | None:
     found = shutil.which(file, path=f"{_path()}:{_PLUGINS}")
-    return None if found is None else Path(found)
+    if found is None or (file == "busybox" and not _static(Path(found))):
+        return None
+    return Path(found)
+
+
+def _static(program: Path) -> bool:
+    """Tell whether it runs where there are no libraries: the loader's name is in the first page."""
+    with program.open("rb") as file:
+        return b"/ld-" not in file.read(4096)
 
 
 def _path() -> str:
