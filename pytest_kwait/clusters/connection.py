@@ -162,8 +162,8 @@ class ConnectedCluster:
         if error.reason == "TLS":
             return (
                 f"{start} and we do not trust each other (TLS: {error.message}); look at the "
-                f"certificates of the cluster and of {user}: they are not the server's, are broken, "
-                "or have expired"
+                f"certificates of the cluster and of {user}: they are not the server's, broken, or "
+                "out of date"
             )
         if error.status == 0:
             return self._unreachable(f"{error.reason}: {error.message}")

@@ -23,7 +23,7 @@ Time = Literal["fast", "real"]
 
 _START_LIMIT = 60.0
 """Seconds that a start may take; it needs about one, and much more only on a machine that swaps."""
-_END_LIMIT = 5.0
+_END_LIMIT = 2.0
 _TAIL = 15
 _COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.simulator")
 
@@ -112,11 +112,10 @@ class SimulatorProcess:
         """End the process; returns once it has ended. In a forked copy of the owner: nothing."""
         if os.getpid() != self._starter:
             return
-        if self._let_go() and self._has_ended():
-            return
-        self._process.terminate()
+        if not self._let_go():
+            self._process.terminate()
         if not self._has_ended():
-            self._process.kill()
+            self._process.kill()  # it has nothing to save
             self._process.wait()
 
     def leave(self) -> None:

@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.cli import main, running, up
+from pytest_kwait.cli.running import Running, default_kubeconfig
+from pytest_kwait.clusters.process_identity import ProcessIdentity
+from pytest_kwait.clusters.simulator_process import SimulatorProcess
+from pytest_kwait.wait import ErrWaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.clock import Clock
+
+FAKE = Path(__file__).parents[1] / "clusters" / "fake_simulator.py"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "new" / "kubeconfig"
+
+
+def behave(monkeypatch: pytest.MonkeyPatch, behaviour: str) -> None:
+    command = (sys.executable, "-I", "-S", str(FAKE), behaviour)
+    monkeypatch.setattr(up, "SimulatorProcess", partial(SimulatorProcess, command=command))
+
+
+@pytest.fixture
+def ready(monkeypatch: pytest.MonkeyPatch, file: Path) -> Iterator[None]:
+    behave(monkeypatch, "ready")
+    yield
+    left = Running(file).process()
+    if left is not None and left.alive and left.pid != os.getpid():
+        os.kill(left.pid, signal.SIGKILL)
+
+
+def noted(file: Path) -> ProcessIdentity:
+    process = Running(file).process()
+    assert process is not None
+    return process
+
+
+def reap(process: ProcessIdentity) -> int:
+    """Wait for a child that `kwait up --detach` has left: without a shell it is still ours."""
+    return os.waitpid(process.pid, 0)[1]
+
+
+@pytest.mark.usefixtures("ready")
+def test_detached_it_is_ready_and_stays_until_down(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--detach", "--kubeconfig", str(file)]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"export KUBECONFIG={file}\n"
+    assert said.err == (
+        "cluster at https://127.0.0.1:6443 with 2 nodes on fast time; to end it: "
+        f"kwait down --kubeconfig {file}\n"
+    )
+    process = noted(file)
+    assert (process.alive, file.exists()) == (True, True)
+
+    assert main(["down", "--kubeconfig", str(file)]) == 0
+    assert (process.alive, reap(process)) == (False, signal.SIGTERM)
+    assert list(file.parent.iterdir()) == []
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("ready")
+def test_what_is_asked_for_is_handed_to_the_process(file: Path) -> None:
+    arguments = ["--nodes", "1", "--time", "real", "--port", "6443", "--kubeconfig", str(file)]
+    assert main(["up", "--detach", *arguments]) == 0
+    log = Running(file).log.read_text()
+    assert f"--nodes 1 --time real --port 6443 --kubeconfig {file} --ready-fd" in log
+    assert "--owner-fd" not in log
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_path_for_a_shell_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "my config"
+    main(["up", "--detach", "--kubeconfig", str(file)])
+    said = capsys.readouterr()
+    assert said.out == f"export KUBECONFIG='{file}'\n"
+    assert said.err.endswith(f"to end it: kwait down --kubeconfig '{file}'\n")
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_second_cluster_needs_a_second_kubeconfig(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["up", "--detach", "--kubeconfig", str(file)])
+    process = noted(file)
+    capsys.readouterr()
+    assert main(["up", "--detach", "--kubeconfig", str(file)]) == 1
+    assert capsys.readouterr().err == (
+        f"kwait up: a cluster is running with kubeconfig {file} (process {process.pid}); "
+        f"end it with: kwait down --kubeconfig {file}\n"
+    )
+    assert process.alive
+    assert noted(file) == process
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_what_is_left_of_a_cluster_that_died_is_in_nobodys_way(file: Path) -> None:
+    main(["up", "--detach", "--kubeconfig", str(file)])
+    first = noted(file)
+    os.kill(first.pid, signal.SIGKILL)
+    reap(first)
+    assert main(["up", "--detach", "--kubeconfig", str(file)]) == 0
+    assert noted(file) != first
+    main(["down", "--kubeconfig", str(file)])
+
+
+def test_a_kubeconfig_of_somebody_else_is_not_touched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config"
+    file.write_text("precious")
+    assert main(["up", "--kubeconfig", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        f"kwait up: --kubeconfig='{file}' is not valid: "
+        "it exists and is not of `kwait up`; name another file\n"
+    )
+    assert file.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_folder_is_no_kubeconfig(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--kubeconfig", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"kwait up: --kubeconfig='{tmp_path}' is not valid: a file, and this is a folder\n"
+    )
+
+
+def test_a_folder_that_cannot_be_made_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    file = tmp_path / "file" / "kubeconfig"
+    assert main(["up", "--kubeconfig", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        f"kwait up: --kubeconfig='{file}' is not valid: its folder cannot be made: File exists\n"
+    )
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    file = tmp_path / "kubeconfig"
+    assert main(["up", "--kubeconfig", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        f"kwait up: --kubeconfig='{file}' is not valid: its folder cannot be written to\n"
+    )
+
+
+def test_a_start_that_fails_is_status_1_and_leaves_nothing(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behave(monkeypatch, "fails")
+    assert main(["up", "--detach", "--kubeconfig", str(file)]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "kwait up: the embedded cluster did not start (exit status 3):"
+    assert said[-1] == "OSError: [Errno 98] Address already in use"
+    assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("ready")
+def test_in_the_foreground_it_ends_with_ctrl_c(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, way: int
+) -> None:
+    ended: list[ProcessIdentity] = []
+    before = signal.getsignal(signal.SIGTERM)
+
+    def ctrl_c(_self: SimulatorProcess) -> int:
+        ended.append(noted(file))
+        signal.raise_signal(way)
+        raise AssertionError("the signal was not heeded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatorProcess, "wait", ctrl_c)
+        assert main(["up", "--kubeconfig", str(file)]) == 0
+    assert capsys.readouterr().err == (
+        "cluster at https://127.0.0.1:6443 with 2 nodes on fast time; to end it: Ctrl-C\n"
+    )
+    assert not ended[0].alive
+    assert list(file.parent.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.usefixtures("ready")
+def test_in_the_foreground_it_ends_when_somebody_calls_down(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = SimulatorProcess.wait
+
+    def down(self: SimulatorProcess) -> int:
+        assert main(["down", "--kubeconfig", str(file)]) == 0
+        return wait(self)
+
+    monkeypatch.setattr(SimulatorProcess, "wait", down)
+    assert main(["up", "--kubeconfig", str(file)]) == 0
+    assert list(file.parent.iterdir()) == []
+
+
+def test_in_the_foreground_a_crash_is_status_1(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behave(monkeypatch, "crashes")
+    assert main(["up", "--kubeconfig", str(file)]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[1] == "kwait up: the cluster has ended (exit status 4):"
+    assert said[-1] == "Traceback: it crashed"
+    assert list(file.parent.iterdir()) == []
+
+
+def test_down_without_a_cluster_is_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kubeconfig"
+    assert main(["down", "--kubeconfig", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        f"kwait down: --kubeconfig='{file}' is not valid: no cluster of `kwait up` runs with it\n"
+    )
+
+
+def test_down_never_ends_a_process_that_only_has_the_same_id(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        record = Running(tmp_path / "kubeconfig")
+        record.kubeconfig.touch()
+        record.state.write_text(json.dumps({"pid": bystander.pid, "started": "long ago"}))
+        assert main(["down", "--kubeconfig", str(record.kubeconfig)]) == 0
+        assert capsys.readouterr().err == ("the cluster had ended already; its files are removed\n")
+        assert bystander.poll() is None
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"pid": "x", "started": ""}'])
+@pytest.mark.parametrize("command", ["up", "down"])
+def test_a_note_that_cannot_be_read_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, command: str
+) -> None:
+    record = Running(tmp_path / "kubeconfig")
+    record.state.write_text(text)
+    assert main([command, "--kubeconfig", str(record.kubeconfig)]) == 1
+    assert capsys.readouterr().err == (
+        f"kwait {command}: {record.state} is no note of `kwait up`: "
+        "remove it if no cluster runs with it\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(), "kwait down: process 7 belongs to another user\n"),
+        (ErrWaitTimeout(), "kwait down: process 7 does not end\n"),
+    ],
+)
+def test_a_process_that_cannot_be_ended_keeps_its_files(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    message: str,
+) -> None:
+    def refuse(_self: ProcessIdentity, _clock: Clock) -> bool:
+        raise error
+
+    monkeypatch.setattr(ProcessIdentity, "end", refuse)
+    record = Running(tmp_path / "kubeconfig")
+    record.state.write_text(json.dumps({"pid": 7, "started": "now"}))
+    assert main(["down", "--kubeconfig", str(record.kubeconfig)]) == 1
+    assert capsys.readouterr().err == message
+    assert record.state.exists()
+
+
+def test_the_default_kubeconfig_is_among_the_users_state_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_kubeconfig({}) == tmp_path / ".local/state/kwait/kubeconfig"
+    assert default_kubeconfig({"XDG_STATE_HOME": "/state"}) == Path("/state/kwait/kubeconfig")
+
+
+def test_two_at_the_same_moment_do_not_share_a_kubeconfig(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Running(tmp_path / "kubeconfig")
+    record.state.write_text(json.dumps({"pid": 1, "started": "?"}))
+    monkeypatch.setattr(running.Running, "process", lambda _self: None)
+    assert main(["up", "--kubeconfig", str(record.kubeconfig)]) == 1
+    assert capsys.readouterr().err == (
+        f"kwait up: another `kwait up` is taking kubeconfig {record.kubeconfig} at this moment\n"
+    )

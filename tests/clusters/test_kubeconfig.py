@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_kwait.clusters.kubeconfig import (
+    Kubeconfig,
+    Target,
+    in_cluster,
+    merge,
+    read_kubeconfig,
+    standard_paths,
+)
+from pytest_kwait.errors import ClusterError
+
+from .kubeconfigs import contents, written
+
+SOURCE = "option --kwait-kubeconfig"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config"
+
+
+def refusal(file: Path, context: str | None = None, source: str | None = None) -> str:
+    """What is said of the file, with its path and source left out of the way."""
+    with pytest.raises(ClusterError) as caught:
+        read_kubeconfig(file, SOURCE).target(context, source)
+    return str(caught.value).replace(f"kubeconfig {file} (from {SOURCE})", "FILE")
+
+
+def test_a_context_says_all_there_is_to_know(file: Path) -> None:
+    kubeconfig = read_kubeconfig(written(file, contents("east", "west")))
+    assert kubeconfig.contexts == ("east", "west")
+    assert kubeconfig.target() == Target(
+        file, "east", "https://east.example:6443", "east", None, pinned=False
+    )
+    west = kubeconfig.target("west")
+    assert west == Target(file, "west", "https://west.example:6443", "west", None, pinned=True)
+
+
+def test_kubectl_is_told_file_and_named_context(file: Path) -> None:
+    kubeconfig = read_kubeconfig(written(file, contents("east", "west")))
+    assert kubeconfig.target().kubectl_args == ("--kubeconfig", str(file))
+    assert kubeconfig.target("west").kubectl_args == (
+        *("--kubeconfig", str(file)),
+        *("--context", "west"),
+    )
+
+
+def test_json_is_a_kubeconfig_too(file: Path) -> None:
+    text = (
+        '{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a"}}],'
+        ' "clusters": [{"name": "a", "cluster": {"server": "http://localhost"}}]}'
+    )
+    target = read_kubeconfig(written(file, text)).target()
+    assert (target.server, target.user) == ("http://localhost", "")
+
+
+def test_home_is_expanded_and_the_path_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path / "config", contents("a"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert read_kubeconfig(Path("~/config")).path == file
+    assert read_kubeconfig(Path("config")).path == file
+
+
+def test_a_missing_file_is_named_with_its_source(file: Path) -> None:
+    with pytest.raises(ClusterError) as caught:
+        read_kubeconfig(file, SOURCE)
+    assert str(caught.value) == f"kubeconfig {file} (from {SOURCE}) does not exist"
+    with pytest.raises(ClusterError) as caught:
+        read_kubeconfig(file)
+    assert str(caught.value) == f"kubeconfig {file} does not exist"
+
+
+def test_a_folder_cannot_be_read(tmp_path: Path) -> None:
+    assert refusal(tmp_path) == "FILE cannot be read: Is a directory"
+
+
+def test_bytes_are_no_text(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe\x00")
+    assert refusal(file) == "FILE is not text"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "a: b\nc: [",
+            "FILE is not YAML: expected the node content, but found '<stream end>' in line 2",
+        ),
+        ("a: \x01", "FILE is not YAML: it has characters that YAML forbids"),
+        ("just text", "FILE is not a kubeconfig: it must be a mapping of kind Config"),
+        ("- a", "FILE is not a kubeconfig: it must be a mapping of kind Config"),
+        ("kind: Pod", "FILE is not a kubeconfig: it must be a mapping of kind Config"),
+        (
+            "clusters: {a: b}",
+            "FILE is not a kubeconfig: its clusters must be a list of name and cluster",
+        ),
+        ("users: [a]", "FILE is not a kubeconfig: its users must be a list of name and user"),
+        (
+            "contexts: [{name: a, context: b}]",
+            "FILE is not a kubeconfig: its contexts must be a list of name and context",
+        ),
+        (
+            "contexts: [{name: 1}]",
+            "FILE is not a kubeconfig: its contexts must be a list of name and context",
+        ),
+        ("", "FILE has no current context: name one; it has no contexts"),
+    ],
+)
+def test_what_is_no_kubeconfig_is_refused(file: Path, text: str, message: str) -> None:
+    assert refusal(written(file, text)) == message
+
+
+def test_an_unknown_context_is_answered_with_those_there_are(file: Path) -> None:
+    written(file, contents("east", "west"))
+    assert refusal(file, "north", "env KWAIT_CONTEXT") == (
+        "context 'north' (from env KWAIT_CONTEXT) is not in FILE; it has east, west"
+    )
+    assert refusal(file, "north") == "context 'north' is not in FILE; it has east, west"
+
+
+def test_a_current_context_that_is_not_there_is_said_to_be_current(file: Path) -> None:
+    written(file, contents("east", "west", current="gone"))
+    assert refusal(file) == "current context 'gone' is not in FILE; it has east, west"
+
+
+def test_no_current_context_asks_for_one(file: Path) -> None:
+    written(file, contents("east", "west", current=""))
+    assert refusal(file) == "FILE has no current context: name one; it has east, west"
+
+
+def without(section: str) -> dict[str, Any]:
+    return contents("east", "west") | {section: []}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            without("clusters"),
+            "FILE: context 'east' names the cluster 'east', which is not there; it has no clusters",
+        ),
+        (
+            contents("east") | {"users": contents("west")["users"]},
+            "FILE: context 'east' names the user 'east', which is not there; it has west",
+        ),
+        (
+            contents("east") | {"clusters": [{"name": "east", "cluster": {}}]},
+            "FILE: cluster 'east' of context 'east' has no server address (server: None); it must "
+            "be a URL",
+        ),
+        (
+            contents("east") | {"clusters": [{"name": "east", "cluster": {"server": "east:1"}}]},
+            "FILE: cluster 'east' of context 'east' has no server address (server: 'east:1'); it "
+            "must be a URL",
+        ),
+    ],
+)
+def test_a_context_that_leads_nowhere_is_refused(
+    file: Path, content: dict[str, Any], message: str
+) -> None:
+    assert refusal(written(file, content)) == message
+
+
+def test_a_token_file_is_relative_to_the_kubeconfig(file: Path) -> None:
+    content = contents("a") | {"users": [{"name": "a", "user": {"tokenFile": "token"}}]}
+    target = read_kubeconfig(written(file, content)).target()
+    assert target.token_file == file.parent / "token"
+
+
+def test_an_inline_token_wins_over_its_file(file: Path) -> None:
+    content = contents("a") | {
+        "users": [{"name": "a", "user": {"tokenFile": "token", "token": "t"}}]
+    }
+    assert read_kubeconfig(written(file, content)).target().token_file is None
+
+
+def test_the_standard_paths() -> None:
+    home = Path("/home/me")
+    assert standard_paths({}, home) == ([home / ".kube" / "config"], "the standard place")
+    assert standard_paths({"KUBECONFIG": ""}, home)[0] == [home / ".kube" / "config"]
+    assert standard_paths({"KUBECONFIG": "/a::/b:/a"}, home) == (
+        [Path("/a"), Path("/b")],
+        "env KUBECONFIG",
+    )
+
+
+def test_merging_lets_the_first_win_name_by_name(tmp_path: Path) -> None:
+    first = contents("shared", "one", current="")
+    second = contents("two", "shared")
+    second["clusters"][1]["cluster"]["server"] = "https://other.example"
+    merged = merge(
+        [
+            Kubeconfig(tmp_path / "1/config", None, first),
+            Kubeconfig(tmp_path / "2/config", None, second),
+        ]
+    )
+    assert merged["current-context"] == "two"
+    assert [entry["name"] for entry in merged["contexts"]] == ["shared", "one", "two"]
+    assert merged["clusters"][0]["cluster"] == {"server": "https://shared.example:6443"}
+    assert merged["users"][2] == {"name": "two", "user": {"token": "token-of-two"}}
+
+
+def test_merging_keeps_paths_pointing_where_they_did(tmp_path: Path) -> None:
+    content = {
+        "clusters": [{"name": "a", "cluster": {"certificate-authority": "ca.crt"}}],
+        "users": [
+            {
+                "name": "files",
+                "user": {
+                    "client-certificate": "me.crt",
+                    "client-key": "/keys/me.key",
+                    "tokenFile": "../token",
+                },
+            },
+            {"name": "plugin", "user": {"exec": {"command": "bin/login", "args": ["a/b"]}}},
+            {"name": "in PATH", "user": {"exec": {"command": "login"}}},
+        ],
+    }
+    merged = merge([Kubeconfig(tmp_path / "config", None, content)])
+    assert merged["clusters"][0]["cluster"] == {"certificate-authority": f"{tmp_path}/ca.crt"}
+    files, plugin, in_path = (entry["user"] for entry in merged["users"])
+    assert files == {
+        "client-certificate": f"{tmp_path}/me.crt",
+        "client-key": "/keys/me.key",
+        "tokenFile": f"{tmp_path}/../token",
+    }
+    assert plugin == {"exec": {"command": f"{tmp_path}/bin/login", "args": ["a/b"]}}
+    assert in_path == {"exec": {"command": "login"}}
+
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def test_a_pod_uses_its_service_account(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret")
+    (tmp_path / "ca.crt").write_text("certificate")
+    found = in_cluster(POD, tmp_path)
+    assert found is not None
+    target = Kubeconfig(tmp_path / "kubeconfig", None, found).target()
+    assert (target.server, target.user) == ("https://10.0.0.1:443", "in-cluster")
+    assert target.token_file == tmp_path / "token"
+    assert found["clusters"][0]["cluster"]["certificate-authority"] == str(tmp_path / "ca.crt")
+
+
+def test_a_pod_may_have_an_ipv6_address_and_no_certificate(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret")
+    found = in_cluster(POD | {"KUBERNETES_SERVICE_HOST": "fd00::1"}, tmp_path)
+    assert found is not None
+    assert found["clusters"][0]["cluster"] == {"server": "https://[fd00::1]:443"}
+
+
+@pytest.mark.parametrize("missing", ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "token"])
+def test_what_is_no_pod_is_none(missing: str, tmp_path: Path) -> None:
+    if missing != "token":
+        (tmp_path / "token").write_text("secret")
+    environ = {name: value for name, value in POD.items() if name != missing}
+    assert in_cluster(environ, tmp_path) is None

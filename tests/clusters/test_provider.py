@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.clusters import PROVIDERS, choose, connect
+from pytest_kwait.clusters.connection import ConnectedCluster
+from pytest_kwait.errors import ClusterError, InvalidArgument
+
+from .kubeconfigs import contents, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def let_in(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let every server answer; what was asked for."""
+    asked: list[str] = []
+    monkeypatch.setattr(ConnectedCluster, "check", lambda self: asked.append(self.server))
+    return asked
+
+
+def test_auto_is_embedded_whatever_lies_around(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(home / ".kube/config", contents("a"))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert choose().name == "embedded"
+    assert choose("auto").name == "embedded"
+
+
+def test_auto_is_existing_where_a_kubeconfig_is_given(home: Path, let_in: list[str]) -> None:
+    file = written(home / "mine", contents("a"))
+    provider = choose("auto", kubeconfig=file)
+    assert provider.name == "existing"
+    assert let_in == [], "nobody is asked before the start"
+    cluster = provider.start()
+    assert (cluster.provider, cluster.kubeconfig, cluster.context) == ("existing", file, None)
+    assert let_in == ["https://a.example:6443"]
+
+
+def test_auto_is_existing_where_a_context_is_given(home: Path, let_in: list[str]) -> None:
+    file = written(home / ".kube/config", contents("a", "b"))
+    cluster = choose("auto", context="b").start()
+    assert (cluster.kubeconfig, cluster.context) == (file, "b")
+
+
+def test_a_bad_kubeconfig_is_refused_before_anything_is_started(home: Path) -> None:
+    missing = home / "nowhere"
+    with pytest.raises(ClusterError) as caught:
+        choose("auto", kubeconfig=missing, kubeconfig_source="env KWAIT_KUBECONFIG")
+    assert str(caught.value) == f"kubeconfig {missing} (from env KWAIT_KUBECONFIG) does not exist"
+
+
+def test_a_bad_context_is_refused_with_its_source(home: Path) -> None:
+    file = written(home / "mine", contents("a"))
+    with pytest.raises(ClusterError) as caught:
+        choose("existing", kubeconfig=str(file), context="b", context_source="ini kwait_context")
+    assert str(caught.value) == (
+        f"context 'b' (from ini kwait_context) is not in kubeconfig {file}; it has a"
+    )
+
+
+def test_every_provider_can_be_named() -> None:
+    assert list(PROVIDERS) == ["existing", "embedded"]
+    assert choose("embedded").name == "embedded"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("embeded", "did you mean embedded? "), ("rancher", ""), ("", "")]
+)
+def test_an_unknown_provider_is_answered_with_those_there_are(name: str, hint: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        choose(name, cluster_source="option --kwait-cluster")
+    assert str(caught.value) == (
+        f"cluster={name!r} (from option --kwait-cluster) is not valid: "
+        f"{hint}use auto, existing, embedded"
+    )
+
+
+def test_embedded_has_no_use_for_a_kubeconfig_or_context() -> None:
+    why = "the embedded cluster brings its own; use --kwait-cluster=existing with it"
+    with pytest.raises(InvalidArgument) as caught:
+        choose("embedded", kubeconfig="/a", kubeconfig_source="option --kwait-kubeconfig")
+    assert str(caught.value) == (
+        f"kubeconfig='/a' (from option --kwait-kubeconfig) is not valid: {why}"
+    )
+    with pytest.raises(InvalidArgument) as caught:
+        choose("embedded", context="a")
+    assert str(caught.value) == f"context='a' is not valid: {why}"
+
+
+def test_connecting_gives_the_cluster_that_somebody_else_started(
+    home: Path, let_in: list[str]
+) -> None:
+    file = written(home / "theirs", contents("a"))
+    cluster = connect(str(file), provider="embedded", time_scale=0.1)
+    assert (cluster.provider, cluster.time_scale) == ("embedded", 0.1)
+    assert (cluster.kubeconfig, cluster.context) == (file, None)
+    assert let_in == ["https://a.example:6443"]
+    cluster.stop()
+    assert file.exists(), "it is not ours to end"
+
+
+def test_connecting_to_a_cluster_that_has_ended_says_so(home: Path) -> None:
+    with pytest.raises(ClusterError, match=r"kubeconfig .*/gone does not exist$"):
+        connect(home / "gone")
