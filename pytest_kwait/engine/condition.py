@@ -82,12 +82,14 @@ class ObjectReference:
         name: its name.
         uid: its UID; empty where it has not been seen.
         resource: the name that kubectl knows the kind by.
+        exists: whether it is there.
     """
 
     kind: str
     name: str
     uid: str
     resource: str
+    exists: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +151,28 @@ class Condition(Protocol):
 
 
 class Probe(Protocol):
-    """A condition with a part that cannot be watched: it is looked at every `poll`."""
+    """A condition with a part that cannot be watched: it is asked for every `poll`.
 
-    def probe_due(self) -> bool:
-        """Whether a look is worth its requests."""
+    `questions`, `urgent` and `learn` are never called at the same time as anything else of the
+    condition; `ask` is, since it takes time, and so must not touch what has been counted.
+    """
+
+    def questions(self) -> Sequence[Any]:
+        """Return what to ask now; empty while asking is not worth its requests."""
         ...
 
-    def probe_at_once(self) -> bool:
-        """Whether the look need not wait for the end of the pause."""
+    def urgent(self) -> bool:
+        """Whether the questions are new, and need not wait for the end of the pause."""
         ...
 
-    def probe(self, deadline: Deadline) -> None:
-        """Look; called in the caller's thread, while sources are entered by others."""
+    def ask(self, questions: Sequence[Any], deadline: Deadline) -> Any:
+        """Return the answers; runs in the caller's thread.
+
+        Raises:
+            ApiError: what was asked is refused, or not understood; passing troubles are answers.
+        """
+        ...
+
+    def learn(self, answers: Any) -> None:
+        """Note the answers."""
         ...

@@ -5,6 +5,7 @@ An error while gathering is a line of the evidence, never the failure.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -249,18 +250,24 @@ def _grouped(
     events: Iterable[dict[str, Any]], scope: Scope, pods: Sequence[PodReport]
 ) -> tuple[EventGroup, ...]:
     uids = {pod.uid for pod in pods} | {reference.uid for reference in scope.objects}
+    owners = "|".join(re.escape(reference.name) for reference in scope.objects)
+    # The same refusal names another pod each time.
+    generated = re.compile(rf"\b(?:{owners})-[a-z0-9]{{5}}\b" if owners else r"(?!)")
     counts: Counter[tuple[str, str]] = Counter()
     subjects: dict[tuple[str, str], dict[str, None]] = {}
+    messages: dict[tuple[str, str], str] = {}
     for event in events:
         about = event.get("involvedObject") or {}
         if about.get("uid") not in uids:
             continue
-        key = (event.get("reason") or "", " ".join((event.get("message") or "").split()))
+        message = " ".join((event.get("message") or "").split())
+        key = (event.get("reason") or "", generated.sub("*", message))
         counts[key] += (event.get("series") or {}).get("count") or event.get("count") or 1
         subject = f"{str(about.get('kind') or '').lower()}/{about.get('name')}"
         subjects.setdefault(key, {})[subject] = None
+        messages.setdefault(key, message)
     return tuple(
-        EventGroup(next(iter(subjects[key])), len(subjects[key]) - 1, *key, count)
+        EventGroup(next(iter(subjects[key])), len(subjects[key]) - 1, key[0], messages[key], count)
         for key, count in counts.most_common()
     )
 

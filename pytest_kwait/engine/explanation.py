@@ -22,7 +22,6 @@ WIDTH = 100
 PODS = 8
 EVENTS = 8
 ERRORS = 4
-_LINES_EACH = 4
 
 
 def explain(report: WaitReport) -> str:
@@ -60,11 +59,11 @@ def _timeline(report: WaitReport) -> Iterator[str]:
         return
     yield "  timeline"
     for change in timeline.first:
-        yield from _wrapped(f"  {change.at:8.1f}s  ", change.text)
+        yield _one_line(f"  {change.at:8.1f}s  {change.text}")
     if timeline.left_out:
         yield f"             ... {timeline.left_out} more changes ..."
     for change in timeline.latest:
-        yield from _wrapped(f"  {change.at:8.1f}s  ", change.text)
+        yield _one_line(f"  {change.at:8.1f}s  {change.text}")
 
 
 def _pods(findings: Findings) -> Iterator[str]:
@@ -74,7 +73,7 @@ def _pods(findings: Findings) -> Iterator[str]:
     for pod in findings.pods[:PODS]:
         yield from _wrapped("    ", _pod_line(pod), rest="      ")
         for container in pod.containers:
-            yield from _wrapped("      ", _container_line(container), rest="        ")
+            yield from _wrapped("      ", _container_line(container), rest="        ", lines=3)
     rest = Counter(pod.phase for pod in findings.pods[PODS:])
     if rest:
         phases = ", ".join(f"{n} {phase}" for phase, n in rest.most_common())
@@ -110,7 +109,7 @@ def _events(findings: Findings) -> Iterator[str]:
         times = f"{event.count}x " if event.count > 1 else ""
         others = f" and {event.others} more" if event.others else ""
         text = f"{times}{event.reason} ({event.subject}{others}): {event.message}"
-        yield from _wrapped("    ", text, rest="      ")
+        yield from _wrapped("    ", text, rest="      ", lines=3)
     if len(findings.events) > EVENTS:
         yield f"    and {len(findings.events) - EVENTS} more kinds of warnings"
 
@@ -120,7 +119,7 @@ def _logs(findings: Findings) -> Iterator[str]:
         run = ", the run before this one" if tail.previous else ""
         yield from _wrapped("  ", f"log of {tail.pod}/{tail.container}{run}", rest="    ")
         for line in tail.lines:
-            yield _cut("    | " + "".join(c if c.isprintable() else " " for c in line))
+            yield _one_line(f"    | {line}")
 
 
 def _errors(report: WaitReport) -> Iterator[str]:
@@ -134,12 +133,12 @@ def _errors(report: WaitReport) -> Iterator[str]:
 def _command(findings: Findings) -> Iterator[str]:
     if findings.pods and findings.pods[0].failing:
         what = ["describe", f"pod/{findings.pods[0].name}"]
-    elif findings.objects and findings.objects[0].uid:
+    elif findings.objects and findings.objects[0].exists:
         reference = findings.objects[0]
         what = ["describe", f"{reference.resource}/{reference.name}"]
-    elif findings.objects:
+    elif findings.objects and not findings.objects[0].uid:
         what = ["get", findings.objects[0].resource]
-    elif findings.pods:
+    elif findings.pods and not findings.objects:
         what = ["describe", f"pod/{findings.pods[0].name}"]
     else:
         what = ["get", "events"]
@@ -147,19 +146,20 @@ def _command(findings: Findings) -> Iterator[str]:
     yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *what])}"
 
 
-def _wrapped(lead: str, text: str, rest: str | None = None) -> list[str]:
+def _wrapped(lead: str, text: str, rest: str | None = None, lines: int = 4) -> list[str]:
     """Return a text on lines of bounded width and number."""
     return textwrap.wrap(
         " ".join(text.split()),
         WIDTH,
         initial_indent=lead,
         subsequent_indent=" " * len(lead) if rest is None else rest,
-        max_lines=_LINES_EACH,
+        max_lines=lines,
         placeholder=" ...",
         drop_whitespace=True,
         break_on_hyphens=False,
     )
 
 
-def _cut(line: str) -> str:
+def _one_line(text: str) -> str:
+    line = "".join(char if char.isprintable() else " " for char in text)
     return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."

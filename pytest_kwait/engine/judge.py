@@ -115,7 +115,7 @@ class Judge:
             self._record(now, verdict.reason)
             return Ruling(verdict, final=True)
         grace = self._grace(verdict.patience)
-        self._record(now, f"{verdict.reason} (final if it holds for {format_duration(grace)})")
+        self._record(now, f"final if it holds for {format_duration(grace)}: {verdict.reason}")
         return Ruling(verdict, final=False, due=due)
 
     def _end_of_patience(self, verdict: Failed, now: float) -> float:

@@ -69,8 +69,8 @@ class PollMode:
     def _look(self, ctx: Context) -> bool:
         try:
             self._list_all()
-            if self._probe is not None and self._probe.probe_due():
-                self._probe.probe(self._deadline)
+            if self._probe is not None and (questions := self._probe.questions()):
+                self._probe.learn(self._probe.ask(questions, self._deadline))
         except ApiError as error:
             if self._troubles.meet(error) is Decision.STOP:
                 raise

@@ -105,4 +105,10 @@ class Sighting:
 
     def reference(self) -> ObjectReference:
         """Return how evidence and hints name it."""
-        return ObjectReference(self.resource.kind, self.name, self.uid, self.resource.qualified)
+        return ObjectReference(
+            self.resource.kind,
+            self.name,
+            self.uid,
+            self.resource.qualified,
+            exists=self.current is not None,
+        )

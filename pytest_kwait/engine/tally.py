@@ -122,6 +122,10 @@ class Tally:
         """Return the UIDs of the objects that are there."""
         return self._entries.keys()
 
+    def entry(self, uid: str) -> Entry | None:
+        """Return what is counted of an object; None where it is not there."""
+        return self._entries.get(uid)
+
     def __len__(self) -> int:
         return len(self._entries)
 

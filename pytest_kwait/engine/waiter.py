@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["wait_for_condition"]
 
 
-def wait_for_condition(session: Session, condition: Condition, settings: WaitSettings) -> Any:
+def wait_for_condition(
+    session: Session,
+    condition: Condition,
+    settings: WaitSettings,
+    deadline: Deadline | None = None,
+) -> Any:
     """Return the condition's result once it is met, and has been for as long as it must be.
 
     The limit holds for the wait, hard; collecting evidence for the message of a wait that did not
@@ -33,13 +38,14 @@ def wait_for_condition(session: Session, condition: Condition, settings: WaitSet
         session: who asks the server.
         condition: what is awaited; used up by the wait.
         settings: the options.
+        deadline: the limit as a moment, where a part of it is used already; None to start now.
 
     Raises:
         ApiError: the server refuses what the wait needs to read.
         WaitFailed: what is awaited can no longer come.
         WaitTimeout: it did not come within the limit.
     """
-    deadline = Deadline.after(settings.timeout, session.clock)
+    deadline = deadline or Deadline.after(settings.timeout, session.clock)
     judge = Judge(condition, settings, session.clock)
     troubles = Troubles()
     mode = WatchMode if settings.mode == "watch" else PollMode
@@ -73,7 +79,7 @@ def wait_for_condition(session: Session, condition: Condition, settings: WaitSet
 
 
 def _probe(condition: Condition) -> Probe | None:
-    return cast("Probe", condition) if hasattr(condition, "probe") else None
+    return cast("Probe", condition) if hasattr(condition, "questions") else None
 
 
 def _report(

@@ -163,7 +163,7 @@ class WatchMode:
             or before is None
             or self._ruling is None
             or self._ruling.due != before.due
-            or (self._probe is not None and self._probe.probe_at_once())
+            or (self._probe is not None and self._probe.urgent())
         ):
             self._wake.set()
 
@@ -194,7 +194,7 @@ class WatchMode:
             until = math.inf
             if self._ruling is not None and self._confirming is None:
                 until = self._ruling.due
-            if self._probe is not None and self._probe.probe_due():
+            if self._probe is not None and self._probe.questions():
                 until = min(until, self._probe_at)
         return None, until - clock.monotonic()
 
@@ -214,17 +214,21 @@ class WatchMode:
         """Look at what cannot be watched, if it is time to; return whether the wait is over."""
         clock = self._session.clock
         with self._lock:
-            due = probe.probe_at_once() or clock.monotonic() >= self._probe_at
-            if not due or not probe.probe_due():
+            questions = probe.questions()
+            if not questions or not (probe.urgent() or clock.monotonic() >= self._probe_at):
                 return False
+        pause = self._poll
+        answers = None
         try:
-            probe.probe(self._deadline)
+            answers = probe.ask(questions, self._deadline)
         except ApiError as error:
             if self._troubles.meet(error) is Decision.STOP:
                 raise
-            clock.wait(self._wake, min(error.retry_after or 0.0, self._deadline.remaining))
+            pause = max(pause, error.retry_after or 0.0)
         with self._lock:
-            self._probe_at = clock.monotonic() + self._poll
+            self._probe_at = clock.monotonic() + pause
+            if answers is not None:
+                probe.learn(answers)
             if not self._over:
                 self._rule()
             return self._over

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.resource import JOBS, PODS
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.options import check_count, check_name, check_namespace
-from pytest_kwait.engine.selectors import label_selector_text
 from pytest_kwait.engine.sighting import Sighting
 from pytest_kwait.engine.tally import Doom, State, Tally
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
@@ -21,12 +20,14 @@ from pytest_kwait.resources.job_states import (
     JobFields,
     completions,
     finished,
+    pod_selector,
     slots,
     stopped,
     succeeded,
 )
 from pytest_kwait.resources.pods import (
     PodFields,
+    controller_uid,
     is_finished,
     is_terminating,
     phase_label,
@@ -65,6 +66,7 @@ class JobCondition:
         self._job_source = Source(JOBS, namespace, self.job, name=job, fields=JobFields)
         self._sources: tuple[Source, ...] = (self._job_source,)
         self._selected_for = ""
+        self._selector: str | None = None
 
     @property
     def subject(self) -> str:
@@ -79,14 +81,12 @@ class JobCondition:
             # The selector of a Job cannot be changed: its pods change only with the Job.
             self._selected_for = uid
             self.pods = Tally(self._pod_state)
-            pods = Source(PODS, self.namespace, self.pods, selector=self.selector, fields=PodFields)
-            self._sources = (self._job_source, pods)
+            self._selector = pod_selector(current)
+            self._sources = (
+                self._job_source,
+                Source(PODS, self.namespace, self.pods, selector=self._selector, fields=PodFields),
+            )
         return self._sources
-
-    @property
-    def selector(self) -> str | None:
-        """The Job's own selector, which by default names its UID."""
-        return label_selector_text(self.job.spec.get("selector"))
 
     def seen(self) -> str:
         """Sum up the Job's pods."""
@@ -97,11 +97,10 @@ class JobCondition:
 
     def scope(self) -> Scope:
         """Return the Job and its pods."""
-        selector = self.selector if self.job.current is not None else None
         return Scope(
             self.namespace,
             objects=(self.job.reference(),),
-            pods=selector,
+            pods=self._selector,
             suspects=self.pods.suspects(),
         )
 
@@ -110,6 +109,9 @@ class JobCondition:
         return self.pods.objects(PODS) if self._phase else self.job.object()
 
     def _pod_state(self, pod: dict[str, Any], before: Doom | None) -> State:
+        # A selector made by hand may match what an earlier Job has left.
+        if controller_uid(pod) not in ("", self._selected_for):
+            return State("of another owner")
         phase = phase_of(pod)
         alive = not is_finished(pod) and not is_terminating(pod)
         return State(

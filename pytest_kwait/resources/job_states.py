@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.api.objects import ObjectMeta  # noqa: TC001 - msgspec resolves the name
+from pytest_kwait.engine.selectors import label_selector_text
 from pytest_kwait.engine.verdicts import Failed, Patience
 
 if TYPE_CHECKING:
     from pytest_kwait.engine.sighting import Sighting
 
-__all__ = ["JobFields", "completions", "finished", "slots", "stopped", "succeeded"]
+__all__ = ["JobFields", "completions", "finished", "pod_selector", "slots", "stopped", "succeeded"]
 
 
 class _Requirement(TypedDict, total=False):
@@ -51,6 +52,15 @@ class JobFields(TypedDict, total=False):
     metadata: ObjectMeta
     spec: _JobSpec | None
     status: _JobStatus | None
+
+
+def pod_selector(job: dict[str, Any]) -> str:
+    """Return the text of the Job's own selector, which by default names its UID.
+
+    Source: kubernetes/pkg/registry/batch/job/strategy.go, generateSelector.
+    """
+    selector = label_selector_text((job.get("spec") or {}).get("selector"))
+    return selector or f"batch.kubernetes.io/controller-uid={job['metadata'].get('uid')}"
 
 
 def succeeded(job: Sighting) -> int:

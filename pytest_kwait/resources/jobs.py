@@ -16,11 +16,12 @@ from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
-from pytest_kwait.engine.selectors import label_selector_text
 from pytest_kwait.engine.tally import whole
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.job_conditions import JobOutcome, JobPods
+from pytest_kwait.resources.job_states import pod_selector
+from pytest_kwait.resources.pods import controller_uid
 from pytest_kwait.wait.durations import to_seconds
 
 if TYPE_CHECKING:
@@ -68,11 +69,12 @@ def get_job_pods(
     limit = default if timeout is None else to_seconds(timeout, what="timeout", allow_zero=False)
     deadline = Deadline.after(limit, session.clock)
     found = retrying(lambda left: session.get(JOBS, job, namespace, deadline=left), deadline)
-    selector = label_selector_text((found.get("spec") or {}).get("selector"))
+    selector = pod_selector(found)
     listed = retrying(
         lambda left: session.list(PODS, namespace, label_selector=selector, deadline=left), deadline
     )
-    pods = [whole(PODS, item.raw) for item in listed.items]
+    owners = ("", found["metadata"].get("uid"))
+    pods = [whole(PODS, item.raw) for item in listed.items if controller_uid(item.object) in owners]
     return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "PHASES",
     "PodFields",
     "condition_of",
+    "controller_uid",
     "is_finished",
     "is_ready",
     "is_terminating",
@@ -79,6 +80,14 @@ def condition_of(pod: dict[str, Any], kind: str) -> dict[str, Any] | None:
     return None
 
 
+def controller_uid(pod: dict[str, Any]) -> str:
+    """Return the UID of the object that controls it; empty where none does."""
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner.get("uid") or "")
+    return ""
+
+
 def is_ready(pod: dict[str, Any]) -> bool:
     """Whether its Ready condition is True."""
     condition = condition_of(pod, "Ready")
@@ -88,10 +97,8 @@ def is_ready(pod: dict[str, Any]) -> bool:
 def phase_label(pod: dict[str, Any]) -> str:
     """Return the phase with what holds the pod up in it: `Pending (ContainerCreating)`."""
     phase = phase_of(pod)
-    if phase == "Running":
-        return phase
     status = pod.get("status") or {}
-    if phase == "Pending":
+    if phase in ("Pending", "Running"):
         for container in (
             *(status.get("initContainerStatuses") or ()),
             *(status.get("containerStatuses") or ()),

@@ -1,0 +1,53 @@
+"""What makes pods: how a controller selects them, and how many it is to have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.api.resource import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+)
+from pytest_kwait.engine.selectors import label_selector_text
+
+if TYPE_CHECKING:
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.engine.sighting import Sighting
+
+__all__ = ["CONTROLLERS", "desired_pods", "selector_of"]
+
+CONTROLLERS = (
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
+    JOBS,
+)
+
+
+def selector_of(resource: Resource, spec: dict[str, Any]) -> str | None:
+    """Return the text of a controller's selector; None for other kinds, or where it has none."""
+    selector = spec.get("selector")
+    if resource not in CONTROLLERS or not isinstance(selector, dict):
+        return None
+    if resource == REPLICATION_CONTROLLERS:
+        selector = {"matchLabels": selector}
+    return label_selector_text(selector)
+
+
+def desired_pods(controller: Sighting) -> int:
+    """Return how many pods a controller is to have."""
+    if controller.resource == DAEMON_SETS:
+        return int(controller.status.get("desiredNumberScheduled") or 0)
+    if controller.resource == JOBS:
+        parallelism = controller.spec.get("parallelism")
+        completions = controller.spec.get("completions")
+        parallelism = 1 if parallelism is None else int(parallelism)
+        return parallelism if completions is None else min(parallelism, int(completions))
+    replicas = controller.spec.get("replicas")
+    return 1 if replicas is None else int(replicas)
