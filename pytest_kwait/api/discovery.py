@@ -66,7 +66,7 @@ class Discovery:
             known = self._read(deadline)
             found = match_resource(known, kind, api_version)
         if found is None:
-            raise _unknown(known or (), kind, api_version)
+            raise _unknown((*BUILT_IN.values(), *(known or ())), kind, api_version)
         return found
 
     def _read(self, deadline: Deadline) -> tuple[Resource, ...]:
@@ -76,10 +76,15 @@ class Discovery:
                 f"GET /apis: another thread did not read it in {seconds(timeout)}"
             )
         try:
-            self._resources = (
-                *self._of_root("/api", deadline),
-                *self._of_root("/apis", deadline),
-            )
+            found: list[Resource] = []
+            for root in ("/api", "/apis"):
+                try:
+                    found += self._of_root(root, deadline)
+                except (AttributeError, KeyError, TypeError) as error:
+                    raise unreadable(
+                        "GET", root, 200, repr(error).encode(), "a list of API groups"
+                    ) from error
+            self._resources = tuple(found)
             return self._resources
         finally:
             self._lock.release()

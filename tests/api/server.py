@@ -33,6 +33,7 @@ class Exchange:
     connection: int
     _socket: socket.socket = field(repr=False)
     _over: threading.Event = field(repr=False)
+    upgraded: bool = False
 
     @property
     def path(self) -> str:
@@ -107,7 +108,8 @@ class Exchange:
         self.send(b"%x\r\n%b\r\n" % (len(data), data))
 
     def upgrade(self, protocol: str | None = "v5.channel.k8s.io") -> None:
-        """Switch to a WebSocket."""
+        """Switch to a WebSocket; the connection ends with the handler."""
+        self.upgraded = True
         key = self.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
         accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
         lines = ["HTTP/1.1 101 Switching", "Upgrade: websocket", "Connection: Upgrade"]
@@ -225,6 +227,8 @@ class ScriptedServer:
                     self.requests.append(exchange)
                     handler = self._handlers[min(len(self.requests), len(self._handlers)) - 1]
                 handler(exchange)
+                if exchange.upgraded:
+                    return
 
 
 def encoded(value: object) -> bytes:

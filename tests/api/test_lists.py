@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 
+from pytest_kwait.api.objects import ObjectMeta  # noqa: TC001 - read when the type is decoded
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError
@@ -11,7 +12,6 @@ from pytest_kwait.errors import ApiError
 from .server import Handler, ScriptedServer, answer, encoded
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.objects import ObjectMeta
     from pytest_kwait.clock import Deadline
 
 PATH = "/api/v1/namespaces/a/pods"
