@@ -365,7 +365,7 @@ class ClusterApi:
         if caller.dry_run:
             return new
         if self._finished(kind, new):
-            self.store.remove(kind.bucket, entry.key, new)
+            self.store.remove(kind.bucket, entry.key)
             return new
         return self.store.put(kind.bucket, entry.key, new).obj
 
@@ -403,10 +403,10 @@ class ClusterApi:
             return self._delete_namespace(kind, entry, caller)
         obj = outcome.obj
         if not caller.dry_run:
-            if outcome.remove:
-                self.store.remove(kind.bucket, entry.key, obj if outcome.changed else None)
-            elif outcome.changed:
+            if outcome.changed:
                 obj = self.store.put(kind.bucket, entry.key, obj).obj
+            if outcome.remove and self.store.get(kind.bucket, entry.key) is not None:
+                obj = self.store.remove(kind.bucket, entry.key).obj
         if not outcome.remove or strategy.shown_when_deleted:
             return obj
         return deleted_status(kind, entry.obj)
@@ -470,7 +470,7 @@ class ClusterApi:
         if caller.dry_run:
             return new
         if self._finished(kind, new):
-            self.store.remove(kind.bucket, entry.key, new)
+            self.store.remove(kind.bucket, entry.key)
             return new
         if new == entry.obj:
             return entry.obj
@@ -487,7 +487,7 @@ class ClusterApi:
             if caller.dry_run:
                 return obj
             if self._finished(kind, obj):
-                self.store.remove(kind.bucket, entry.key, obj)
+                self.store.remove(kind.bucket, entry.key)
                 return obj
             return self.store.put(kind.bucket, entry.key, obj).obj
         if self._finished(kind, obj) and not caller.dry_run:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["HISTORY", "Change", "ChangeType", "Entry", "Store", "key_of"]
+__all__ = ["HISTORY", "Change", "ChangeType", "Entry", "Store", "key_of", "with_revision"]
 
 HISTORY = 2048
 """Changes kept per resource."""
@@ -32,6 +32,11 @@ _encode = msgspec.json.Encoder().encode
 def key_of(name: str, namespace: str = "") -> str:
     """The key of an object within its resource; sorts as the server lists."""
     return f"{namespace}/{name}" if namespace else name
+
+
+def with_revision(obj: Obj, revision: int) -> Obj:
+    """`obj` as another revision shows it."""
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
 
 
 class Entry:
@@ -190,15 +195,13 @@ class Store:
         )
         return entry
 
-    def remove(self, resource: str, key: str, last: Obj | None = None) -> Entry:
-        """Remove the object; the change carries its `last` state under the next revision."""
+    def remove(self, resource: str, key: str) -> Entry:
+        """Remove the object; the change carries its last state under the next revision."""
         self.revision += 1
         bucket = self._bucket(resource)
         old = bucket.entries.pop(key)
         bucket.keys_changed()
-        source = old.obj if last is None else last
-        metadata = {**source["metadata"], "resourceVersion": str(self.revision)}
-        entry = Entry(key, {**source, "metadata": metadata}, self.revision)
+        entry = Entry(key, with_revision(old.obj, self.revision), self.revision)
         self._record(resource, Change("DELETED", self.revision, entry, old))
         return entry
 

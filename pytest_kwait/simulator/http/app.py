@@ -1,0 +1,104 @@
+"""The server: a request to the room that answers it, a refusal to a Status.
+
+Source: k8s.io/apiserver pkg/server/config.go, DefaultBuildHandlerChain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from pytest_kwait.simulator.http.answer import failure, text_answer
+from pytest_kwait.simulator.http.auth import authorize_path
+from pytest_kwait.simulator.http.discovery import serve_discovery
+from pytest_kwait.simulator.http.handlers import Resources
+from pytest_kwait.simulator.http.openapi import serve_openapi
+from pytest_kwait.simulator.http.request import ApiRequest, parse_target
+from pytest_kwait.simulator.http.subresources import SubResources
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.http.auth import Credentials
+
+__all__ = ["ApiServer"]
+
+_MOST_BODY = 3 * 1024 * 1024
+_HEALTH = ("healthz", "livez", "readyz")
+_BACKLOG = 1024
+
+
+class ApiServer:
+    """One cluster behind HTTP.
+
+    Args:
+        api: the cluster.
+        credentials: the tokens that are known.
+    """
+
+    def __init__(self, api: ClusterApi, credentials: Credentials) -> None:
+        self._api = api
+        self._credentials = credentials
+        self._resources = Resources(api, SubResources(api, credentials), credentials)
+        self._server: asyncio.Server | None = None
+        self._web: web.Server | None = None
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listen; returns the port, which is a free one where `port` is 0.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        self._web = web.Server(
+            self.handle,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=300.0,
+            auto_decompress=True,
+        )
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._web, host, port, ssl=tls, backlog=_BACKLOG, reuse_address=True
+        )
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def stop(self) -> None:
+        """Close the listener and every connection."""
+        if self._server is not None:
+            self._server.close()
+        if self._web is not None:
+            await self._web.shutdown(0.0)
+
+    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        request = ApiRequest(http)
+        try:
+            self._credentials.identify(request)
+            target = parse_target(request.path)
+            if target is not None:
+                answer = await self._resources.handle(request, target)
+            else:
+                authorize_path(request)
+                answer = self._plain(request)
+            if answer is not None:
+                return answer
+        except StatusError as error:
+            return failure(request, error)
+        return text_answer("404 page not found\n", 404)
+
+    def _plain(self, request: ApiRequest) -> web.Response | None:
+        path = request.path.strip("/")
+        name = path.partition("/")[0]
+        if name in _HEALTH:
+            if "verbose" in request.query:
+                return text_answer(f"[+]ping ok\n[+]etcd ok\n{name} check passed\n")
+            return text_answer("ok")
+        if not path:
+            paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
+            return web.json_response({"paths": paths})
+        return serve_discovery(request, self._api.kinds) or serve_openapi(request, self._api.kinds)

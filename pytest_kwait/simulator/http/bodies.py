@@ -1,0 +1,261 @@
+"""Request bodies as objects.
+
+Source: k8s.io/apimachinery pkg/runtime/serializer, k8s.io/apiserver pkg/endpoints/handlers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.simulator.protobuf import MAGIC, decode_envelope
+from pytest_kwait.simulator.status_error import (
+    StatusError,
+    bad_request,
+    unsupported_media_type,
+)
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.http.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["MEDIA_TYPES", "read_body", "read_delete_options", "read_object"]
+
+MEDIA_TYPES = (
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+)
+_OPTION_FIELDS = (
+    "gracePeriodSeconds",
+    "orphanDependents",
+    "propagationPolicy",
+    "dryRun",
+    "preconditions",
+)
+
+
+async def read_body(request: ApiRequest) -> bytes:
+    """The whole body."""
+    data: bytes = await request.http.read()
+    return data
+
+
+def _media_type(request: ApiRequest) -> str:
+    return request.header("Content-Type").partition(";")[0].strip() or "application/json"
+
+
+async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False) -> Obj:
+    """The object in the body.
+
+    Args:
+        request: the request.
+        kind: what the path says the object is.
+        any_kind: whether the body may be something else (a subresource's own kind).
+
+    Raises:
+        StatusError: 415 for a media type that is not read, 400 for what is no such object.
+    """
+    data = await read_body(request)
+    media = _media_type(request)
+    if media not in MEDIA_TYPES:
+        raise unsupported_media_type(", ".join(MEDIA_TYPES))
+    obj: Any
+    if media == "application/vnd.kubernetes.protobuf" or data.startswith(MAGIC):
+        obj = decode_envelope(data)
+    elif media == "application/yaml":
+        obj = _yaml(data)
+    else:
+        obj = _json(data, kind)
+        _check_duplicates(request, data, kind)
+    if not isinstance(obj, dict):
+        name = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
+        raise bad_request(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {name} into Go "
+            "value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind "
+            "string \"json:\\\"kind,omitempty\\\"\" }"
+        )
+    if not any_kind:
+        _check_kind(obj, kind)
+    return obj
+
+
+def _json(data: bytes, kind: Kind) -> Any:
+    if not data:
+        if kind.custom:
+            raise bad_request("unable to decode: unexpected end of JSON input")
+        raise bad_request(
+            f"{kind.kind} in version \"{kind.version}\" cannot be handled as a {kind.kind}: EOF"
+        )
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise bad_request(_json_error(data)) from None
+
+
+def _json_error(data: bytes) -> str:
+    text = data.decode(errors="replace")
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text.rstrip()):
+            found = "unexpected end of JSON input"
+        else:
+            sign = text[error.pos]
+            found = f"invalid character '{sign}' {_expectation(error, text)}"
+        return (
+            "couldn't get version/kind; json parse error: " + found
+        )
+    return "couldn't get version/kind; json parse error: invalid UTF-8"
+
+
+def _expectation(error: json.JSONDecodeError, text: str) -> str:
+    before = text[: error.pos].rstrip()
+    if error.msg.startswith("Expecting property name"):
+        return "looking for beginning of object key string"
+    if error.msg.startswith("Expecting ':'"):
+        return "after object key"
+    if error.msg.startswith("Expecting ','"):
+        return "after object key:value pair" if before.count("{") else "after array element"
+    return "looking for beginning of value"
+
+
+def _yaml(data: bytes) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(data)
+    except yaml.YAMLError as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from None
+
+
+def _check_duplicates(request: ApiRequest, data: bytes, kind: Kind) -> None:
+    validation = request.query.get("fieldValidation", "")
+    if validation == "Ignore" or kind.group == "authorization.k8s.io":
+        return
+    found: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(items)
+        if len(result) != len(items):
+            seen: set[str] = set()
+            for name, _ in items:
+                if name in seen:
+                    found.append(name)
+                seen.add(name)
+        return result
+
+    decoded = json.loads(data, object_pairs_hook=pairs)
+    if not found:
+        return
+    texts = [f'duplicate field "{_path(decoded, name)}"' for name in found]
+    if validation == "Strict":
+        raise bad_request(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict '
+            f"decoding error: {', '.join(texts)}"
+        )
+    for text in texts:
+        request.caller.warn(text)
+
+
+def _path(obj: Any, name: str, prefix: str = "") -> str:
+    """Where a field of that name is; the first place, which is enough to find it."""
+    if isinstance(obj, dict):
+        if name in obj:
+            return prefix + name
+        for key, value in obj.items():
+            found = _path(value, name, f"{prefix}{key}.")
+            if found:
+                return found
+    return "" if prefix else name
+
+
+def _check_kind(obj: Obj, kind: Kind) -> None:
+    version, name = obj.get("apiVersion"), obj.get("kind")
+    if kind.custom and not (version and name):
+        if not name:
+            raise bad_request(
+                f"Object 'Kind' is missing in '{json.dumps(obj, separators=(',', ':'))}'"
+            )
+        raise bad_request(
+            f"Object 'apiVersion' is missing in '{json.dumps(obj, separators=(',', ':'))}'"
+        )
+    for field, value in (("apiVersion", version), ("kind", name)):
+        if value is not None and not isinstance(value, str):
+            raise bad_request(f"couldn't get version/kind; json parse error: {field} is no string")
+    if name and name != kind.kind or version and version != kind.api_version:
+        given_group, _, given_version = (version or kind.api_version).rpartition("/")
+        given = f"{given_group}/{given_version}" if given_group else given_version
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get "
+            f"version/kind; {given}, Kind={name}"
+            if not given_version
+            else _wrong_kind(kind, given, name or kind.kind)
+        )
+
+
+def _wrong_kind(kind: Kind, given: str, name: str) -> str:
+    if name == kind.kind or given == kind.api_version:
+        return (
+            f"{name} in version \"{given.rpartition('/')[2]}\" cannot be handled as a "
+            f"{kind.kind}: no kind \"{name}\" is registered for version \"{given}\" in scheme "
+            '"pkg/api/legacyscheme/scheme.go:30"'
+            if name == kind.kind
+            else f"the API version in the data ({given}) does not match the expected API version "
+            f"({kind.api_version})"
+        )
+    return (
+        f"the API version in the data ({given}) does not match the expected API version "
+        f"({kind.api_version})"
+    )
+
+
+async def read_delete_options(request: ApiRequest) -> Obj:
+    """The options of a deletion, from the body or else from the query.
+
+    Raises:
+        StatusError: 400 or 415 for a body that is none.
+    """
+    data = await read_body(request)
+    options: Obj = {}
+    if data.strip():
+        media = _media_type(request)
+        if media not in MEDIA_TYPES:
+            raise unsupported_media_type(", ".join(MEDIA_TYPES))
+        if data.startswith(MAGIC):
+            options = decode_envelope(data)
+        elif media == "application/yaml":
+            options = _yaml(data)
+        else:
+            try:
+                options = msgspec.json.decode(data)
+            except msgspec.DecodeError:
+                raise bad_request(_json_error(data)) from None
+        if not isinstance(options, dict):
+            raise bad_request("the body of a deletion must be DeleteOptions")
+    else:
+        grace = request.number("gracePeriodSeconds")
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if "orphanDependents" in request.query:
+            options["orphanDependents"] = request.flag("orphanDependents")
+        if request.query.get("propagationPolicy"):
+            options["propagationPolicy"] = request.query["propagationPolicy"]
+        preconditions = {
+            name: request.query[f"preconditions.{name}"]
+            for name in ("uid", "resourceVersion")
+            if request.query.get(f"preconditions.{name}")
+        }
+        if preconditions:
+            options["preconditions"] = preconditions
+    dry_run = options.get("dryRun")
+    if dry_run:
+        request.caller.dry_run = "All" in dry_run
+    if request.query.get("dryRun") == "All":
+        request.caller.dry_run = True
+    if not isinstance(options.get("gracePeriodSeconds", 0), int):
+        raise StatusError(400, "BadRequest", "gracePeriodSeconds is no number")
+    return {name: options[name] for name in _OPTION_FIELDS if options.get(name) is not None}

@@ -1,0 +1,448 @@
+"""The columns of built-in kinds' tables.
+
+Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.simulator.http.pod_cells import pod_cells
+from pytest_kwait.simulator.selectors import selector_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["BUILT_IN", "GENERIC", "Columns", "age", "definition", "human_duration", "since"]
+
+NONE, UNKNOWN = "<none>", "<unknown>"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The heads of a table and the cells of an object."""
+
+    definitions: list[Obj]
+    cells: Callable[[Obj], list[Any]]
+
+
+def definition(
+    name: str, kind: str = "string", priority: int = 0, form: str = "", description: str = ""
+) -> Obj:
+    """One column's head; a higher priority means that only wide output shows it."""
+    return {
+        "name": name,
+        "type": kind,
+        "format": form,
+        "description": description,
+        "priority": priority,
+    }
+
+
+def human_duration(seconds: float) -> str:
+    """`7s`, `2m5s`, `3h`, `12d`: as coarse as the length allows."""
+    total = int(seconds)
+    minutes, hours, days = total // 60, total // 3600, total // 86400
+    if total < 120:
+        return f"{max(total, 0)}s"
+    if minutes < 10:
+        return f"{minutes}m{total % 60}s" if total % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    if days < 730:
+        return f"{days}d"
+    years, rest = divmod(days, 365)
+    if years < 8 and rest:
+        return f"{years}y{rest}d"
+    return f"{years}y"
+
+
+def since(stamp: str | None, until: str | None = None) -> str:
+    """The time from `stamp` to `until` or to now; `<unknown>` without a stamp."""
+    if not stamp:
+        return UNKNOWN
+    start = datetime.fromisoformat(stamp).timestamp()
+    end = datetime.fromisoformat(until).timestamp() if until else SYSTEM_CLOCK.time()
+    return human_duration(end - start)
+
+
+def age(obj: Obj) -> str:
+    """How long ago the object was made."""
+    return since(obj["metadata"].get("creationTimestamp"))
+
+
+def _name(obj: Obj) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def _columns(cells: Callable[[Obj], list[Any]], *heads: str | tuple[str, str, int]) -> Columns:
+    definitions = []
+    for head in heads:
+        name, kind, priority = (head, "string", 0) if isinstance(head, str) else head
+        form = "name" if name == "Name" else ""
+        definitions.append(definition(name, kind, priority, form))
+    return Columns(definitions, cells)
+
+
+def _wide(*names: str) -> list[tuple[str, str, int]]:
+    return [(name, "string", 1) for name in names]
+
+
+def _whole(*names: str) -> list[tuple[str, str, int]]:
+    return [(name, "integer", 0) for name in names]
+
+
+def _labels(labels: dict[str, str] | None) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
+
+
+def _selector(selector: Obj | None) -> str:
+    return selector_text(selector) if selector else NONE
+
+
+def _containers(spec: Obj) -> list[str]:
+    containers = spec.get("template", {}).get("spec", {}).get("containers", [])
+    return [
+        ",".join(one["name"] for one in containers),
+        ",".join(one.get("image", "") for one in containers),
+    ]
+
+
+def _joined(values: Iterable[str]) -> str:
+    return ",".join(values) or NONE
+
+
+def _deployment(obj: Obj) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status", {})
+    return [
+        _name(obj),
+        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+        age(obj),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def _replica_set(obj: Obj) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status", {})
+    return [
+        _name(obj),
+        spec.get("replicas", 0),
+        status.get("replicas", 0),
+        status.get("readyReplicas", 0),
+        age(obj),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def _controller(obj: Obj) -> list[Any]:
+    cells = _replica_set({**obj, "spec": {**obj["spec"], "selector": None}})
+    return [*cells[:-1], _labels(obj["spec"].get("selector"))]
+
+
+def _stateful_set(obj: Obj) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status", {})
+    ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
+    return [_name(obj), ready, age(obj), *_containers(spec)]
+
+
+def _daemon_set(obj: Obj) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status", {})
+    counts = (
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "numberReady",
+        "updatedNumberScheduled",
+        "numberAvailable",
+    )
+    return [
+        _name(obj),
+        *(status.get(count, 0) for count in counts),
+        _labels(spec.get("template", {}).get("spec", {}).get("nodeSelector")),
+        age(obj),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def _job(obj: Obj) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status", {})
+    succeeded = status.get("succeeded", 0)
+    if "completions" in spec:
+        completions = f"{succeeded}/{spec['completions']}"
+    elif spec.get("parallelism", 1) > 1:
+        completions = f"{succeeded}/1 of {spec['parallelism']}"
+    else:
+        completions = f"{succeeded}/1"
+    true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
+    state = "Running"
+    for condition, shown in (
+        ("Complete", "Complete"),
+        ("Failed", "Failed"),
+        ("Suspended", "Suspended"),
+        ("FailureTarget", "FailureTarget"),
+        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+    ):
+        if condition in true:
+            state = shown
+            break
+    else:
+        if obj["metadata"].get("deletionTimestamp"):
+            state = "Terminating"
+    start = status.get("startTime")
+    duration = since(start, status.get("completionTime")) if start else ""
+    return [
+        _name(obj),
+        state,
+        completions,
+        duration,
+        age(obj),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def _cron_job(obj: Obj) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status", {})
+    last = status.get("lastScheduleTime")
+    return [
+        _name(obj),
+        spec.get("schedule", ""),
+        spec.get("timeZone", NONE),
+        "True" if spec.get("suspend") else "False",
+        len(status.get("active", ())),
+        since(last) if last else NONE,
+        age(obj),
+        *_containers(spec.get("jobTemplate", {}).get("spec", {})),
+        NONE,
+    ]
+
+
+def _node(obj: Obj) -> list[Any]:
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
+    states = []
+    if "Ready" in conditions:
+        states.append("Ready" if conditions["Ready"] == "True" else "NotReady")
+    else:
+        states.append("Unknown")
+    if spec.get("unschedulable"):
+        states.append("SchedulingDisabled")
+    prefix = "node-role.kubernetes.io/"
+    roles = sorted(
+        key.removeprefix(prefix)
+        for key in obj["metadata"].get("labels", {})
+        if key.startswith(prefix) and key != prefix
+    )
+    addresses = {one["type"]: one["address"] for one in status.get("addresses", ())}
+    info = status.get("nodeInfo", {})
+    return [
+        _name(obj),
+        ",".join(states),
+        _joined(roles),
+        age(obj),
+        info.get("kubeletVersion", ""),
+        addresses.get("InternalIP", NONE),
+        addresses.get("ExternalIP", NONE),
+        info.get("osImage") or UNKNOWN,
+        info.get("kernelVersion") or UNKNOWN,
+        info.get("containerRuntimeVersion") or UNKNOWN,
+    ]
+
+
+def _namespace(obj: Obj) -> list[Any]:
+    return [_name(obj), obj.get("status", {}).get("phase", ""), age(obj)]
+
+
+def _service(obj: Obj) -> list[Any]:
+    spec = obj["spec"]
+    ports = []
+    for port in spec.get("ports", ()):
+        node = f":{port['nodePort']}" if port.get("nodePort") else ""
+        ports.append(f"{port['port']}{node}/{port.get('protocol', 'TCP')}")
+    external = ",".join(spec.get("externalIPs", ())) or NONE
+    if spec.get("type") == "ExternalName":
+        external = spec.get("externalName", "")
+    elif spec.get("type") == "LoadBalancer":
+        external = "<pending>"
+    return [
+        _name(obj),
+        spec.get("type", ""),
+        spec.get("clusterIP") or NONE,
+        external,
+        ",".join(ports) or NONE,
+        age(obj),
+        _labels(spec.get("selector")),
+    ]
+
+
+def _event(obj: Obj) -> list[Any]:
+    about = obj.get("involvedObject", {})
+    first, last = obj.get("firstTimestamp"), obj.get("lastTimestamp")
+    micro = obj.get("eventTime")
+    count = obj.get("count", 0)
+    series = obj.get("series") or {}
+    if series:
+        last, count = series.get("lastObservedTime", last), series.get("count", count)
+    elif not count:
+        count = 1
+    source = obj.get("source", {})
+    name = about.get("name", "")
+    return [
+        since(last or first or micro),
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        f"{about.get('kind', '').lower()}/{name}" if name else about.get("kind", "").lower(),
+        about.get("fieldPath", ""),
+        ", ".join(part for part in (source.get("component"), source.get("host")) if part)
+        or obj.get("reportingComponent", ""),
+        obj.get("message", "").strip(),
+        since(first or micro),
+        count,
+        _name(obj),
+    ]
+
+
+def _lease(obj: Obj) -> list[Any]:
+    return [_name(obj), obj.get("spec", {}).get("holderIdentity", ""), age(obj)]
+
+
+def _config_map(obj: Obj) -> list[Any]:
+    return [_name(obj), len(obj.get("data", {})) + len(obj.get("binaryData", {})), age(obj)]
+
+
+def _secret(obj: Obj) -> list[Any]:
+    return [_name(obj), obj.get("type", ""), len(obj.get("data", {})), age(obj)]
+
+
+def _account(obj: Obj) -> list[Any]:
+    return [_name(obj), len(obj.get("secrets", ())), age(obj)]
+
+
+GENERIC = Columns(
+    [
+        definition("Name", form="name"),
+        definition("Created At", form="date"),
+    ],
+    lambda obj: [_name(obj), obj["metadata"].get("creationTimestamp")],
+)
+
+_TEMPLATE = _wide("Containers", "Images")
+
+BUILT_IN: dict[str, Columns] = {
+    "configmaps": _columns(_config_map, "Name", "Data", "Age"),
+    "cronjobs.batch": _columns(
+        _cron_job,
+        "Name",
+        "Schedule",
+        "Timezone",
+        ("Suspend", "boolean", 0),
+        *_whole("Active"),
+        "Last Schedule",
+        "Age",
+        *_TEMPLATE,
+        *_wide("Selector"),
+    ),
+    "daemonsets.apps": _columns(
+        _daemon_set,
+        "Name",
+        *_whole("Desired", "Current", "Ready", "Up-to-date", "Available"),
+        "Node Selector",
+        "Age",
+        *_TEMPLATE,
+        *_wide("Selector"),
+    ),
+    "deployments.apps": _columns(
+        _deployment,
+        "Name",
+        "Ready",
+        "Up-to-date",
+        "Available",
+        "Age",
+        *_TEMPLATE,
+        *_wide("Selector"),
+    ),
+    "events": _columns(
+        _event,
+        "Last Seen",
+        "Type",
+        "Reason",
+        "Object",
+        *_wide("Subobject", "Source"),
+        "Message",
+        *_wide("First Seen", "Count", "Name"),
+    ),
+    "jobs.batch": _columns(
+        _job,
+        "Name",
+        "Status",
+        "Completions",
+        "Duration",
+        "Age",
+        *_TEMPLATE,
+        *_wide("Selector"),
+    ),
+    "leases.coordination.k8s.io": _columns(_lease, "Name", "Holder", "Age"),
+    "namespaces": _columns(_namespace, "Name", "Status", "Age"),
+    "nodes": _columns(
+        _node,
+        "Name",
+        "Status",
+        "Roles",
+        "Age",
+        "Version",
+        *_wide("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
+    ),
+    "pods": _columns(
+        lambda obj: pod_cells(obj, age(obj), since),
+        "Name",
+        "Ready",
+        "Status",
+        "Restarts",
+        "Age",
+        *_wide("IP", "Node", "Nominated Node", "Readiness Gates"),
+    ),
+    "replicasets.apps": _columns(
+        _replica_set,
+        "Name",
+        *_whole("Desired", "Current", "Ready"),
+        "Age",
+        *_TEMPLATE,
+        *_wide("Selector"),
+    ),
+    "replicationcontrollers": _columns(
+        _controller,
+        "Name",
+        *_whole("Desired", "Current", "Ready"),
+        "Age",
+        *_TEMPLATE,
+        *_wide("Selector"),
+    ),
+    "secrets": _columns(_secret, "Name", "Type", *_whole("Data"), "Age"),
+    "serviceaccounts": _columns(_account, "Name", "Secrets", "Age"),
+    "services": _columns(
+        _service,
+        "Name",
+        "Type",
+        "Cluster-IP",
+        "External-IP",
+        "Port(s)",
+        "Age",
+        *_wide("Selector"),
+    ),
+    "statefulsets.apps": _columns(_stateful_set, "Name", "Ready", "Age", *_TEMPLATE),
+}

@@ -1,0 +1,191 @@
+"""Discovery: which groups, versions and resources are served, in the old and the aggregated form.
+
+Source: k8s.io/apiserver pkg/endpoints/discovery.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import web
+
+from pytest_kwait.simulator.http.answer import json_answer
+from pytest_kwait.simulator.status_error import resource_not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.http.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind, Registry
+
+__all__ = ["serve_discovery"]
+
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def serve_discovery(request: ApiRequest, kinds: Registry) -> web.Response | None:
+    """The answer to a discovery path, None for any other path.
+
+    Raises:
+        StatusError: 404 for a version that a known group does not have.
+    """
+    parts = request.path.strip("/").split("/")
+    match parts:
+        case ["version"]:
+            return json_answer(request, kinds.version)
+        case ["api" | "apis"] if "APIGroupDiscoveryList" in request.header("Accept"):
+            return _aggregated(request, kinds, parts[0])
+        case ["api"]:
+            server = request.header("Host")
+            addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server}]
+            return json_answer(
+                request,
+                {
+                    "kind": "APIVersions",
+                    "versions": ["v1"],
+                    "serverAddressByClientCIDRs": addresses,
+                },
+            )
+        case ["apis"]:
+            return json_answer(
+                request, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(kinds)}
+            )
+        case ["apis", name]:
+            for group in groups(kinds):
+                if group["name"] == name:
+                    return json_answer(request, {"kind": "APIGroup", "apiVersion": "v1", **group})
+            return None
+        case ["api", version]:
+            return _resources(request, kinds, "", version)
+        case ["apis", name, version]:
+            if not any(group["name"] == name for group in groups(kinds)):
+                return None
+            return _resources(request, kinds, name, version)
+        case _:
+            return None
+
+
+def groups(kinds: Registry) -> list[Obj]:
+    """The groups that are served, custom ones last."""
+    listed = [dict(group) for group in kinds.groups]
+    known = {group["name"] for group in listed}
+    custom: dict[str, list[str]] = {}
+    for name, version in kinds.group_versions():
+        if name and name not in known:
+            custom.setdefault(name, []).append(version)
+    for name, versions in custom.items():
+        entries = [
+            {"groupVersion": f"{name}/{version}", "version": version} for version in versions
+        ]
+        listed.append({"name": name, "versions": entries, "preferredVersion": entries[0]})
+    return listed
+
+
+def _resources(request: ApiRequest, kinds: Registry, group: str, version: str) -> web.Response:
+    served = kinds.served(group, version)
+    if served is None:
+        raise resource_not_found()
+    body: Obj = {"kind": "APIResourceList"}
+    if group:
+        body["apiVersion"] = "v1"
+    body["groupVersion"] = f"{group}/{version}" if group else version
+    body["resources"] = [entry for kind in served.values() for entry in _entries(kind)]
+    return json_answer(request, body)
+
+
+def _entries(kind: Kind) -> Iterator[Obj]:
+    entry: Obj = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": list(kind.verbs),
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    if kind.storage_version_hash:
+        entry["storageVersionHash"] = kind.storage_version_hash
+    yield entry
+    for sub in kind.subresources.values():
+        entry = {
+            "name": f"{kind.plural}/{sub.name}",
+            "singularName": "",
+            "namespaced": kind.namespaced,
+        }
+        if (sub.group, sub.version) != (kind.group, kind.version):
+            if sub.group:
+                entry["group"] = sub.group
+            entry["version"] = sub.version
+        entry["kind"] = sub.kind
+        entry["verbs"] = list(sub.verbs)
+        yield entry
+
+
+def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response:
+    if root == "api":
+        listed = [{"name": "", "versions": [{"version": "v1"}]}]
+    else:
+        listed = groups(kinds)
+    items = []
+    for group in listed:
+        versions = []
+        for entry in group["versions"]:
+            served = kinds.served(group["name"], entry["version"]) or {}
+            versions.append(
+                {
+                    "version": entry["version"],
+                    "resources": [_aggregate(kind) for kind in served.values()],
+                    "freshness": "Current",
+                }
+            )
+        metadata: Obj = {"creationTimestamp": None}
+        if group["name"]:
+            metadata = {"name": group["name"], "creationTimestamp": None}
+        items.append({"metadata": metadata, "versions": versions})
+    body = msgspec.json.encode(
+        {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+    )
+    tag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
+    headers = {
+        "Content-Type": _AGGREGATED,
+        "ETag": tag,
+        "Vary": "Accept",
+        "Cache-Control": "public",
+    }
+    if request.header("If-None-Match") == tag:
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=body, headers=headers)
+
+
+def _aggregate(kind: Kind) -> Obj:
+    entry: Obj = {
+        "resource": kind.plural,
+        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": list(kind.verbs),
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    if kind.subresources:
+        entry["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
+                "verbs": list(sub.verbs),
+            }
+            for sub in kind.subresources.values()
+        ]
+    return entry

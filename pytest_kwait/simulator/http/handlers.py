@@ -1,0 +1,229 @@
+"""Requests on resources: get, list, watch, create, update, patch, delete.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers, pkg/endpoints/installer.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.http.answer import (
+    json_answer,
+    list_answer,
+    object_answer,
+    stored_answer,
+)
+from pytest_kwait.simulator.http.auth import authorize
+from pytest_kwait.simulator.http.bodies import read_delete_options, read_object
+from pytest_kwait.simulator.http.list_options import read_options
+from pytest_kwait.simulator.http.listing import page, wait_for_revision
+from pytest_kwait.simulator.http.patching import patch_object
+from pytest_kwait.simulator.http.reviews import review
+from pytest_kwait.simulator.http.watch import serve_watch
+from pytest_kwait.simulator.objects import name_of, namespace_of
+from pytest_kwait.simulator.status_error import (
+    StatusError,
+    bad_request,
+    method_not_allowed,
+    resource_not_found,
+)
+from pytest_kwait.simulator.store import key_of
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.http.auth import Credentials
+    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.http.subresources import SubResources
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["Resources", "check_name"]
+
+_JOB_WARNING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def check_name(obj: Obj, name: str, namespace: str) -> None:
+    """Make the object's name and namespace those of the path.
+
+    Raises:
+        StatusError: 400, they are others.
+    """
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata must be an object")
+    given = metadata.get("name") or name
+    if given != name:
+        raise bad_request(
+            f"the name of the object ({given}) does not match the name on the URL ({name})"
+        )
+    metadata["name"] = name
+    if namespace:
+        there = metadata.get("namespace") or namespace
+        if there != namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the "
+                "request"
+            )
+        metadata["namespace"] = namespace
+
+
+class Resources:
+    """The handlers, over one cluster.
+
+    Args:
+        api: the cluster.
+        subresources: what is served beneath objects.
+        credentials: who is known, for reviews of tokens.
+    """
+
+    def __init__(
+        self, api: ClusterApi, subresources: SubResources, credentials: Credentials
+    ) -> None:
+        self._api = api
+        self._subresources = subresources
+        self._credentials = credentials
+
+    async def handle(self, request: ApiRequest, target: Target) -> web.StreamResponse | None:
+        """The answer, None where the path's group is not known at all.
+
+        Raises:
+            StatusError: the request is refused.
+        """
+        served = self._api.kinds.served(target.group, target.version)
+        verb = _verb(request, target)
+        authorize(request, target, verb)
+        if served is None:
+            if any(group == target.group for group, _ in self._api.kinds.group_versions()):
+                raise resource_not_found()
+            return None
+        kind = served.get(target.resource)
+        if kind is None or (target.subresource and target.subresource not in kind.subresources):
+            raise resource_not_found()
+        if target.subresource:
+            return await self._subresources.handle(request, kind, target)
+        if kind.namespaced and target.namespace is None and (
+            target.name or request.method == "POST"
+        ):
+            if target.name:
+                raise resource_not_found()
+            if "get" in kind.verbs:
+                raise method_not_allowed()
+        if not kind.namespaced and target.namespace is not None:
+            raise resource_not_found()
+        if verb not in kind.verbs:
+            raise method_not_allowed()
+        return await self._verb(request, kind, target, verb)
+
+    async def _verb(
+        self, request: ApiRequest, kind: Kind, target: Target, verb: str
+    ) -> web.StreamResponse:
+        match verb:
+            case "get":
+                return await self._get(request, kind, target)
+            case "list" | "watch":
+                return await self._list(request, kind, target)
+            case "create":
+                return await self._create(request, kind, target)
+            case "update":
+                return await self._update(request, kind, target)
+            case "patch":
+                return await patch_object(self._api, request, kind, target)
+            case "delete":
+                return await self._delete(request, kind, target)
+            case _:
+                return await self._delete_collection(request, kind, target)
+
+    async def _get(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+        await wait_for_revision(self._api, request.query.get("resourceVersion", ""))
+        entry = self._api.entry(kind, target.name, target.namespace or "")
+        return stored_answer(request, kind, entry)
+
+    async def _list(self, request: ApiRequest, kind: Kind, target: Target) -> web.StreamResponse:
+        options = read_options(request, kind, name=target.name, watch=target.watch)
+        _ = request.form  # an Accept header that cannot be met is refused before anything is sent
+        if options.watch:
+            return await serve_watch(self._api, request, kind, target.namespace, options)
+        await wait_for_revision(self._api, options.version)
+        found = page(self._api, kind, target.namespace, options)
+        return list_answer(request, kind, found.entries, found.metadata)
+
+    async def _create(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+        caller = request.writer()
+        obj = await read_object(request, kind)
+        if "get" not in kind.verbs:
+            if kind.plural == "bindings":
+                return self._subresources.bind(request, target, name_of(obj), obj)
+            return json_answer(request, review(self._credentials, request, kind, obj), 201)
+        stored = self._api.create(kind, obj, target.namespace or "", caller=caller)
+        return object_answer(request, kind, stored, 201)
+
+    async def _update(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+        caller = request.writer()
+        obj = await read_object(request, kind)
+        check_name(obj, target.name, target.namespace or "")
+        key = key_of(target.name, target.namespace or "")
+        strategy = self._api.strategy(kind)
+        if strategy.created_by_update and self._api.store.get(kind.bucket, key) is None:
+            stored = self._api.create(kind, obj, target.namespace or "", caller=caller)
+            return object_answer(request, kind, stored, 201)
+        return object_answer(request, kind, self._api.update(kind, obj, caller=caller))
+
+    async def _delete(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+        options = await read_delete_options(request)
+        if (
+            kind.bucket == "jobs.batch"
+            and "propagationPolicy" not in options
+            and "orphanDependents" not in options
+        ):
+            request.caller.warn(_JOB_WARNING)
+        outcome = self._api.delete(
+            kind, target.name, target.namespace or "", options=options, caller=request.caller
+        )
+        return object_answer(request, kind, outcome)
+
+    async def _delete_collection(
+        self, request: ApiRequest, kind: Kind, target: Target
+    ) -> web.Response:
+        options = await read_delete_options(request)
+        chosen = read_options(request, kind)
+        found = page(self._api, kind, target.namespace, chosen)
+        for entry in found.entries:
+            try:
+                self._api.delete(
+                    kind,
+                    name_of(entry.obj),
+                    namespace_of(entry.obj),
+                    options=options,
+                    caller=request.caller,
+                )
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+        return list_answer(request, kind, found.entries, found.metadata)
+
+
+def _verb(request: ApiRequest, target: Target) -> str:
+    method = request.method
+    if method in ("GET", "HEAD"):
+        if target.watch:
+            return "watch"
+        if target.name:
+            return "get"
+        return "watch" if request.flag("watch") else "list"
+    if method == "DELETE":
+        return "delete" if target.name else "deletecollection"
+    if method == "POST" and target.name and not target.subresource:
+        raise method_not_allowed()
+    if method in ("PUT", "PATCH") and not target.name:
+        raise method_not_allowed()
+    if method not in _VERBS:
+        raise method_not_allowed()
+    return _VERBS[method]

@@ -1,0 +1,122 @@
+"""PATCH: the form of the patch, what it is applied to, what comes of it.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers/patch.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.apply import apply_object, read_apply
+from pytest_kwait.simulator.http.answer import object_answer
+from pytest_kwait.simulator.http.bodies import read_body
+from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.patches import json_patch, merge_patch, read_patch
+from pytest_kwait.simulator.schema import shape_of
+from pytest_kwait.simulator.status_error import (
+    bad_request,
+    forbidden_field,
+    invalid,
+    required,
+    unsupported_media_type,
+)
+from pytest_kwait.simulator.strategic_merge import strategic_merge
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["patch_object", "patched", "read_patch_form"]
+
+APPLY = "application/apply-patch+yaml"
+JSON = "application/json-patch+json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+def read_patch_form(request: ApiRequest, kind: Kind) -> str:
+    """The media type of the patch.
+
+    Raises:
+        StatusError: 415 for one that the kind does not take, 422 for options that do not fit it.
+    """
+    media = request.header("Content-Type").partition(";")[0].strip()
+    forms = [JSON, MERGE] if kind.custom else [JSON, MERGE, STRATEGIC]
+    forms.append(APPLY)
+    if media not in forms:
+        raise unsupported_media_type(", ".join(forms))
+    errors = []
+    if media == APPLY:
+        if not request.query.get("fieldManager"):
+            errors.append(required("fieldManager", "is required for apply patch"))
+    elif "force" in request.query:
+        errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    if errors:
+        raise invalid("meta.k8s.io", "PatchOptions", "", errors)
+    return media
+
+
+def patched(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
+    """`target` with the patch in `data`.
+
+    Raises:
+        StatusError: 400 or 422, it cannot be patched so.
+    """
+    patch = read_patch(data)
+    if media == JSON:
+        result = json_patch(clone(target), patch)
+    elif media == MERGE:
+        if not isinstance(patch, dict):
+            raise bad_request(
+                "error decoding patch: json: cannot unmarshal array into Go value of type "
+                "map[string]interface {}"
+            )
+        result = merge_patch(target, patch)
+    else:
+        result = strategic_merge(target, patch, shape_of(kind.group, kind.version, kind.kind))
+    if not isinstance(result, dict):
+        raise bad_request("the patched object is no object")
+    return result
+
+
+async def patch_object(
+    api: ClusterApi, request: ApiRequest, kind: Kind, target: Target
+) -> web.Response:
+    """Serve a PATCH of an object or of its status.
+
+    Raises:
+        StatusError: the patch is refused.
+    """
+    caller = request.writer()
+    media = read_patch_form(request, kind)
+    data = await read_body(request)
+    subresource = target.subresource or None
+    if media == APPLY:
+        configuration = read_apply(data, kind, target.name, target.namespace or "")
+        stored, created = apply_object(
+            api, kind, configuration, subresource, caller, force=request.flag("force")
+        )
+        return object_answer(request, kind, stored, 201 if created else 200)
+    entry = api.entry(kind, target.name, target.namespace or "")
+    before = view(kind, entry.obj)
+    result = patched(media, before, data, kind)
+    metadata = result.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("name") != target.name:
+        given = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        raise bad_request(
+            f"the name of the object ({given}) does not match the name on the URL ({target.name})"
+            if given
+            else "name must be provided"
+        )
+    if metadata.get("namespace", target.namespace) != target.namespace:
+        raise bad_request(
+            f"the namespace of the object ({metadata.get('namespace')}) does not match the "
+            f"namespace on the URL ({target.namespace})"
+        )
+    stored = api.replace(kind, entry, result, subresource, caller)
+    return object_answer(request, kind, stored)

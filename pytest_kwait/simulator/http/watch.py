@@ -1,0 +1,266 @@
+"""Watches: one stream of JSON lines per request, each change encoded once for all of them.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers/watch.go, pkg/storage/cacher/cache_watcher.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import web
+
+from pytest_kwait.simulator.http.answer import add_warnings
+from pytest_kwait.simulator.http.tables import partial_object, table
+from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.store import with_revision
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.http.list_options import ListOptions
+    from pytest_kwait.simulator.http.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.store import Change, Entry
+
+__all__ = ["serve_watch"]
+
+_SHORTEST = 1800
+_BOOKMARK_PAUSE = 60.0
+_LAST_BOOKMARK = 2.0
+_MOST_UNSENT = 32 * 1024 * 1024
+"""Bytes that a client may leave unread before its watch is cut."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _framed(event: str, raw: bytes) -> bytes:
+    """An event as a line in a chunk of its own."""
+    line = b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
+    return b"%x\r\n%b\r\n" % (len(line), line)
+
+
+class _Memory:
+    """The latest change's chunk, shared by all watches that show it the same way."""
+
+    key: tuple[int, str, str] = (0, "", "")
+    chunk = b""
+
+
+async def serve_watch(
+    api: ClusterApi,
+    request: ApiRequest,
+    kind: Kind,
+    namespace: str | None,
+    options: ListOptions,
+) -> web.StreamResponse:
+    """Send changes until the time is over or the client is gone.
+
+    Raises:
+        StatusError: 500 for a resourceVersion that is none, as upstream.
+    """
+    if options.version and not options.version.isdigit():
+        message = f'strconv.ParseUint: parsing "{options.version}": invalid syntax'
+        raise StatusError(500, "", message)
+    response = web.StreamResponse(
+        headers={"Content-Type": _content_type(request), "Cache-Control": "no-cache, private"}
+    )
+    add_warnings(response, request.caller)
+    response.enable_chunked_encoding()
+    stream = _Stream(api, request, kind, namespace, options)
+    await response.prepare(request.http)
+    if request.http.transport is None:
+        return response
+    stream.start(request.http.transport)
+    seconds = options.timeout or random.uniform(_SHORTEST, 2 * _SHORTEST)  # noqa: S311 - spread
+    try:
+        await stream.run(float(seconds))
+    finally:
+        stream.stop()
+    if not request.http.transport or request.http.transport.is_closing():
+        return response
+    await response.write_eof()
+    return response
+
+
+def _content_type(request: ApiRequest) -> str:
+    if request.form.convert:
+        name = "Table" if request.form.convert == "Table" else "PartialObjectMetadata"
+        return f"application/json;as={name};g=meta.k8s.io;v=v1;stream=watch"
+    return "application/json"
+
+
+class _Stream:
+    """One watch."""
+
+    def __init__(
+        self,
+        api: ClusterApi,
+        request: ApiRequest,
+        kind: Kind,
+        namespace: str | None,
+        options: ListOptions,
+    ) -> None:
+        self._api = api
+        self._kind = kind
+        self._prefix = f"{namespace}/" if namespace and kind.namespaced else ""
+        self._options = options
+        self._convert = request.form.convert
+        self._query = request.query
+        self._headed = True
+        self._plain = not self._convert and kind.bucket == kind.qualified and not kind.custom
+        self._view = f"{kind.api_version}|{self._convert}"
+        self._out: list[bytes] = []
+        self._planned = False
+        self._done = asyncio.Event()
+        self._transport: asyncio.Transport | None = None
+        self._unsubscribe = lambda: None
+        self._loop = asyncio.get_running_loop()
+
+    # -- life
+
+    def start(self, transport: asyncio.Transport) -> None:
+        """Send what there is, and follow what comes."""
+        self._transport = transport
+        options, store = self._options, self._api.store
+        if options.initial_events or (
+            options.initial_events is None and options.version in ("", "0")
+        ):
+            for entry in store.entries(self._kind.bucket):
+                if self._wanted(entry):
+                    self._emit("ADDED", entry)
+            if options.initial_events and options.bookmarks:
+                self._bookmark(initial=True)
+        elif options.version not in ("", "0"):
+            try:
+                for change in store.since(self._kind.bucket, int(options.version)):
+                    self._on_change(change)
+            except StatusError as error:
+                self._out.append(_framed("ERROR", _encode(error.status())))
+                self._flush()
+                self._done.set()
+                return
+        self._flush()
+        self._unsubscribe = store.watch(self._kind.bucket, self._on_change)
+
+    async def run(self, seconds: float) -> None:
+        """Return when the time is over or the stream has ended; bookmarks go out meanwhile."""
+        deadline = self._loop.time() + seconds
+        while not self._done.is_set():
+            left = deadline - self._loop.time()
+            if left <= 0:
+                break
+            pause = min(_BOOKMARK_PAUSE, left)
+            if self._options.bookmarks and left > 2 * _LAST_BOOKMARK:
+                pause = min(pause, left - _LAST_BOOKMARK)
+            try:
+                await asyncio.wait_for(self._done.wait(), pause)
+            except TimeoutError:
+                if self._transport is None or self._transport.is_closing():
+                    return
+                if self._options.bookmarks and left > 2 * _LAST_BOOKMARK:
+                    self._bookmark()
+                    self._flush()
+
+    def stop(self) -> None:
+        """No longer follow; what is not sent yet goes out."""
+        self._unsubscribe()
+        self._flush()
+
+    # -- events
+
+    def _wanted(self, entry: Entry) -> bool:
+        if self._prefix and not entry.key.startswith(self._prefix):
+            return False
+        return not self._options.selective or self._options.selects(entry)
+
+    def _on_change(self, change: Change) -> None:
+        if self._prefix and not change.new.key.startswith(self._prefix):
+            return
+        if not self._options.selective:
+            self._emit(change.type, change.new)
+            return
+        before = change.old is not None and self._options.selects(change.old)
+        if change.type == "DELETED":
+            if before:
+                self._emit("DELETED", change.new)
+            return
+        now = self._options.selects(change.new)
+        if now:
+            self._emit("MODIFIED" if before else "ADDED", change.new)
+        elif before and change.old is not None:
+            last = with_revision(change.old.obj, change.revision)
+            self._send(self._framed_object("DELETED", last))
+
+    def _emit(self, event: str, entry: Entry) -> None:
+        if self._convert == "Table" and self._headed:
+            self._send(self._framed_object(event, entry.obj))
+            return
+        key = (entry.revision, event, self._view + self._query.get("includeObject", ""))
+        if _Memory.key == key:
+            self._send(_Memory.chunk)
+            return
+        if self._plain:
+            chunk = _framed(event, entry.raw)
+        else:
+            chunk = self._framed_object(event, entry.obj)
+        _Memory.key, _Memory.chunk = key, chunk
+        self._send(chunk)
+
+    def _framed_object(self, event: str, obj: Obj) -> bytes:
+        body = view(self._kind, obj)
+        if self._convert == "Table":
+            body = table(self._kind, [body], body["metadata"], self._query, headed=self._headed)
+            self._headed = False
+        elif self._convert:
+            body = partial_object(body)
+        return _framed(event, _encode(body))
+
+    def _bookmark(self, *, initial: bool = False) -> None:
+        metadata: Obj = {"resourceVersion": str(self._api.store.revision)}
+        if initial:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        obj: Obj = {
+            "kind": self._kind.kind,
+            "apiVersion": self._kind.api_version,
+            "metadata": {**metadata, "creationTimestamp": None},
+        }
+        del obj["metadata"]["creationTimestamp"]
+        if self._convert == "Table":
+            body: Obj = {
+                "kind": "Table",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": {"resourceVersion": metadata["resourceVersion"]},
+                "columnDefinitions": None,
+                "rows": [{"cells": [], "object": {**partial_object(obj)}}],
+            }
+            self._out.append(_framed("BOOKMARK", _encode(body)))
+            return
+        if self._convert:
+            obj = partial_object(obj)
+        self._out.append(_framed("BOOKMARK", _encode(obj)))
+
+    # -- bytes
+
+    def _send(self, chunk: bytes) -> None:
+        self._out.append(chunk)
+        if not self._planned:
+            self._planned = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._planned = False
+        transport = self._transport
+        if transport is None or not self._out:
+            return
+        chunks, self._out = self._out, []
+        if transport.is_closing():
+            self._done.set()
+            return
+        transport.write(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+        if transport.get_write_buffer_size() > _MOST_UNSENT:
+            transport.abort()
+            self._done.set()

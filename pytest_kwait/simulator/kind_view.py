@@ -1,0 +1,41 @@
+"""One object as several versions of its kind show it.
+
+Source: k8s.io/kubernetes pkg/apis/events/v1/conversion.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["stored_form", "view"]
+
+_NEW_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_OLD_NAMES = {new: old for old, new in _NEW_NAMES.items()}
+
+
+def view(kind: Kind, obj: Obj) -> Obj:
+    """`obj`, which is stored in some version of its kind, in the version `kind`."""
+    if obj.get("apiVersion") == kind.api_version:
+        return obj
+    if kind.bucket == "events":
+        obj = {_NEW_NAMES.get(key, key): value for key, value in obj.items()}
+    return {**obj, "apiVersion": kind.api_version}
+
+
+def stored_form(kind: Kind, obj: Obj) -> Obj:
+    """`obj`, which is in the version `kind`, as its bucket has it."""
+    if kind.bucket == kind.qualified:
+        return obj
+    return {_OLD_NAMES.get(key, key): value for key, value in obj.items()}

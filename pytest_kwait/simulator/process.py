@@ -1,0 +1,146 @@
+"""The embedded cluster as a program.
+
+    python -m pytest_kwait.simulator --nodes 2 --time fast --port 0 --kubeconfig FILE
+
+It writes the kubeconfig when its nodes are Ready, says so on `--ready-fd`, and ends when
+`--owner-fd` closes, on SIGTERM or on SIGINT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import secrets
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.authority import Authority, write_kubeconfig
+from pytest_kwait.simulator.cluster_api import ClusterApi
+from pytest_kwait.simulator.http.app import ApiServer
+from pytest_kwait.simulator.http.auth import ADMINS, Credentials
+from pytest_kwait.simulator.sim_clock import FAST, REAL, SimClock
+from pytest_kwait.simulator.users import User
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main", "serve"]
+
+HOST = "127.0.0.1"
+_READY_LIMIT = 30.0
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kwait.simulator", description="Run an embedded Kubernetes cluster."
+    )
+    parser.add_argument("--nodes", type=int, default=2, help="how many nodes (default: 2)")
+    parser.add_argument(
+        "--time",
+        choices=("fast", "real"),
+        default="fast",
+        help="whether the controllers' constants are a tenth of Kubernetes' own (default: fast)",
+    )
+    parser.add_argument("--port", type=int, default=0, help="port on loopback (default: a free one)")
+    parser.add_argument("--kubeconfig", type=Path, required=True, help="the file to write")
+    parser.add_argument("--ready-fd", type=int, help="a line goes here once nodes are Ready")
+    parser.add_argument("--owner-fd", type=int, help="end when this pipe closes")
+    arguments = parser.parse_args(argv)
+    if arguments.nodes < 0:
+        parser.error("--nodes must not be negative")
+    if not 0 <= arguments.port <= 65535:
+        parser.error("--port must be between 0 and 65535")
+    return arguments
+
+
+async def serve(arguments: argparse.Namespace) -> int:
+    """Run a cluster until it is told to end; returns the exit code."""
+    from pytest_kwait.simulator.controllers import start_all
+
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    if arguments.owner_fd is not None:
+        _follow_owner(loop, arguments.owner_fd, ended)
+    api = ClusterApi(SimClock(FAST if arguments.time == "fast" else REAL))
+    authority = Authority(HOST, "localhost", "kubernetes", "kubernetes.default")
+    api.root_ca = authority.pem
+    api.bootstrap()
+    admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    credentials = Credentials(
+        {admin: User("kubernetes-admin", (ADMINS,)), powerless: User("powerless")}
+    )
+    server = ApiServer(api, credentials)
+    try:
+        port = await server.start(HOST, arguments.port, authority.tls)
+    except OSError as error:
+        sys.stderr.write(f"cannot listen on {HOST}:{arguments.port}: {error.strerror}\n")
+        return 1
+    start_all(api, nodes=arguments.nodes)
+    try:
+        await _nodes_ready(api, arguments.nodes)
+        url = f"https://{HOST}:{port}"
+        tokens = {"kwait-admin": admin, "kwait-powerless": powerless}
+        write_kubeconfig(arguments.kubeconfig, url, authority.pem, tokens)
+        if arguments.ready_fd is not None:
+            os.write(arguments.ready_fd, f"ready {url}\n".encode())
+            os.close(arguments.ready_fd)
+        await ended.wait()
+    except (OSError, TimeoutError) as error:
+        sys.stderr.write(f"the cluster did not become ready: {error}\n")
+        return 1
+    finally:
+        await server.stop()
+    return 0
+
+
+async def _nodes_ready(api: ClusterApi, nodes: int) -> None:
+    """Return when that many nodes are Ready."""
+    ready = asyncio.Event()
+    names: set[str] = set()
+
+    def on_node(_event: str, node: dict[str, object], _old: object) -> None:
+        status = node.get("status")
+        metadata = node["metadata"]
+        if not isinstance(status, dict) or not isinstance(metadata, dict):
+            return
+        if any(
+            one.get("type") == "Ready" and one.get("status") == "True"
+            for one in status.get("conditions") or ()
+        ):
+            names.add(metadata["name"])
+        if len(names) >= nodes:
+            ready.set()
+
+    if nodes == 0:
+        return
+    stop = api.subscribe("nodes", on_node)
+    try:
+        await asyncio.wait_for(ready.wait(), _READY_LIMIT)
+    finally:
+        stop()
+
+
+def _follow_owner(loop: asyncio.AbstractEventLoop, descriptor: int, ended: asyncio.Event) -> None:
+    def on_input() -> None:
+        try:
+            data = os.read(descriptor, 4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            loop.remove_reader(descriptor)
+            ended.set()
+
+    os.set_blocking(descriptor, False)
+    loop.add_reader(descriptor, on_input)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program."""
+    return asyncio.run(serve(_arguments(argv)))

@@ -1,0 +1,152 @@
+"""Strategic merge patch: lists of a built-in kind merged by the key that tells their items apart.
+
+Source: k8s.io/apimachinery pkg/util/strategicpatch/patch.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.schema import Form, Shape
+from pytest_kwait.simulator.status_error import bad_request
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["strategic_merge"]
+
+_DIRECTIVE = "$patch"
+_RETAIN = "$retainKeys"
+_DELETE_VALUES = "$deleteFromPrimitiveList/"
+_ORDER = "$setElementOrder/"
+
+
+def strategic_merge(target: Obj, patch: Any, shape: Shape) -> Obj:
+    """`target`, which has the type `shape`, with `patch` merged in.
+
+    Raises:
+        StatusError: 400 for a patch that does not fit the type.
+    """
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: the patch must be an object")
+    merged: Obj = _merge_object(target, patch, shape)
+    return merged
+
+
+def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
+    directive = patch.get(_DIRECTIVE)
+    if directive == "replace":
+        return clone({key: value for key, value in patch.items() if key != _DIRECTIVE})
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        raise bad_request(f"Unknown patch type {directive}")
+    merged: Obj = dict(target) if isinstance(target, dict) else {}
+    retained = patch.get(_RETAIN)
+    if retained is not None:
+        merged = {key: value for key, value in merged.items() if key in retained}
+    orders = {
+        key.removeprefix(_ORDER): value for key, value in patch.items() if key.startswith(_ORDER)
+    }
+    for key, value in patch.items():
+        if key.startswith(_DELETE_VALUES):
+            field = key.removeprefix(_DELETE_VALUES)
+            merged[field] = [one for one in merged.get(field, ()) if one not in value]
+        elif key in (_DIRECTIVE, _RETAIN) or key.startswith(_ORDER):
+            continue
+        elif value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge_value(merged.get(key), value, _field(shape, key), orders.get(key))
+    for key, order in orders.items():
+        if key not in patch and isinstance(merged.get(key), list):
+            merged[key] = _ordered(merged[key], order, _key_of(_field(shape, key)))
+    return merged
+
+
+def _field(shape: Shape | None, name: str) -> Shape | None:
+    if shape is None:
+        return None
+    if shape.form is Form.STRUCT:
+        return shape.struct.fields.get(name)
+    return shape.item if shape.form is Form.MAP else None
+
+
+def _key_of(shape: Shape | None) -> str:
+    return shape.merge_key if shape is not None else ""
+
+
+def _merge_value(target: Any, value: Any, shape: Shape | None, order: Any) -> Any:
+    if isinstance(value, dict):
+        if shape is not None and "replace" in shape.patch_strategy.split(","):
+            return clone({key: one for key, one in value.items() if key != _DIRECTIVE})
+        return _merge_object(target, value, shape)
+    if not isinstance(value, list):
+        return value
+    merges = shape is not None and "merge" in shape.patch_strategy.split(",")
+    if not merges:
+        return _without_directives(value)
+    key = _key_of(shape)
+    present = target if isinstance(target, list) else []
+    if not key:
+        merged = [*present, *(one for one in value if one not in present)]
+        return _ordered(merged, order, "") if order is not None else merged
+    return _merge_list(present, value, shape, key, order)
+
+
+def _without_directives(value: list[Any]) -> list[Any]:
+    return [
+        clone(one) for one in value if not (isinstance(one, dict) and _DIRECTIVE in one)
+    ]
+
+
+def _merge_list(
+    present: list[Any], patch: list[Any], shape: Shape | None, key: str, order: Any
+) -> list[Any]:
+    if any(isinstance(one, dict) and one.get(_DIRECTIVE) == "replace" for one in patch):
+        return _without_directives(patch)
+    merged = list(present)
+    item = shape.item if shape is not None else None
+    for one in patch:
+        if not isinstance(one, dict) or key not in one:
+            raise bad_request(
+                f"map: {one} does not contain declared merge key: {key}"
+            )
+        at = next(
+            (
+                index
+                for index, old in enumerate(merged)
+                if isinstance(old, dict) and old.get(key) == one[key]
+            ),
+            None,
+        )
+        if one.get(_DIRECTIVE) == "delete":
+            if at is not None:
+                del merged[at]
+        elif at is None:
+            merged.append(_merge_object({}, one, item))
+        else:
+            merged[at] = _merge_object(merged[at], one, item)
+    if order is not None:
+        return _ordered(merged, order, key)
+    return merged
+
+
+def _ordered(values: list[Any], order: Any, key: str) -> list[Any]:
+    """`values` with those that `order` names in its order, the others where they stood before."""
+
+    def identity(value: Any) -> Any:
+        return value.get(key) if key and isinstance(value, dict) else value
+
+    wanted = [identity(one) for one in order]
+    named = [value for value in values if identity(value) in wanted]
+    named.sort(key=lambda value: wanted.index(identity(value)))
+    others = [value for value in values if identity(value) not in wanted]
+    result: list[Any] = []
+    positions = {id(value): index for index, value in enumerate(values)}
+    for value in named:
+        while others and positions[id(others[0])] < positions[id(value)]:
+            result.append(others.pop(0))
+        result.append(value)
+    return result + others
