@@ -154,6 +154,15 @@ def test_wait_for_does_not_poll() -> None:
     assert clock.pauses == []
 
 
+def test_checker_that_is_done_when_the_context_ends_counts() -> None:
+    clock = FakeClock()
+    checker = Checker("just in time", 5.0)
+    checker.plan(clock)
+    context, _ = wait.with_timeout(wait.background(clock), 5.0)
+
+    assert cache.wait_for(context, "", checker)
+
+
 def test_is_done() -> None:
     checker = Checker("one", None)
     before = cache.is_done(checker)

@@ -206,6 +206,21 @@ def test_removed_handler_is_told_no_more(inform: Inform) -> None:
     assert leaving.calls == ["add a@11"]
 
 
+@pytest.mark.parametrize("end", ["stop", "remove"])
+def test_thread_of_a_handler_ends_with_it(inform: Inform, end: str) -> None:
+    informer = inform(Live())
+    registration = informer.add_event_handler(Recorder())
+    assert registration.done.wait(PATIENCE)
+
+    if end == "stop":
+        informer.stop()
+    else:
+        informer.remove_event_handler(registration)
+    registration._thread.join(PATIENCE)
+
+    assert not registration._thread.is_alive()
+
+
 def test_nobody_can_change_what_others_see(inform: Inform) -> None:
     live, recorder = Live(pod("a", 1)), Recorder()
     informer = inform(live)
