@@ -94,6 +94,7 @@ async def serve(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"the cluster did not become ready: {error}\n")
         return 1
     finally:
+        arguments.kubeconfig.unlink(missing_ok=True)
         await server.stop()
     return 0
 

@@ -42,7 +42,7 @@ class SubResource:
     verbs: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """One resource in one version of its group."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.http.answer import failure, text_answer
 from pytest_kwait.simulator.http.auth import authorize_path
 from pytest_kwait.simulator.http.discovery import serve_discovery
@@ -68,11 +69,14 @@ class ApiServer:
         return bound
 
     async def stop(self) -> None:
-        """Close the listener and every connection."""
+        """Close the listener and cut every connection, open watches included."""
         if self._server is not None:
             self._server.close()
         if self._web is not None:
-            await self._web.shutdown(0.0)
+            for protocol in self._web.connections:
+                if protocol.transport is not None:
+                    protocol.transport.abort()
+            await async_sleep(0)
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
