@@ -1,0 +1,144 @@
+"""Kubernetes quantities (`100m`, `1.5Gi`, `2e3`) with exact arithmetic."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, total_ordering
+from typing import TYPE_CHECKING, Literal
+
+from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Quantity", "milli_value", "parse_quantity", "sum_quantities", "value"]
+
+_Notation = Literal["BinarySI", "DecimalExponent", "DecimalSI"]
+
+_VALID = (
+    "a quantity is a decimal number and one of the suffixes n, u, m, k, M, G, T, P, E, "
+    "Ki, Mi, Gi, Ti, Pi, Ei or an exponent such as e3"
+)
+_PARTS = re.compile(
+    r"(?P<sign>[+-]?)(?P<number>\d+\.?\d*|\.\d+)(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?"
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_NANO = Fraction(1, 10**9)
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """A number of cores, bytes, pods …, and the notation it was written in.
+
+    Equal numbers are equal whatever their notation.
+
+    Args:
+        amount: the exact number, in the resource's unit (cores, bytes).
+        notation: the family of suffixes that `str` uses.
+    """
+
+    amount: Fraction
+    notation: _Notation = "DecimalSI"
+
+    def __add__(self, other: Quantity) -> Quantity:
+        """The sum, in the notation of the first that is not zero (as upstream's `Add`)."""
+        return Quantity(
+            self.amount + other.amount, self.notation if self.amount else other.notation
+        )
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        """The difference, in the notation of the first that is not zero."""
+        return Quantity(
+            self.amount - other.amount, self.notation if self.amount else other.notation
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.amount == other.amount
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.amount < other.amount
+
+    def __hash__(self) -> int:
+        return hash(self.amount)
+
+    def __str__(self) -> str:
+        """The canonical form: no fraction, the largest suffix that needs none.
+
+        Source: apimachinery, api/resource/quantity.go, `CanonicalizeBytes`.
+        """
+        if not self.amount:
+            return "0"
+        notation = self.notation
+        if notation == "BinarySI" and (abs(self.amount) < 1024 or self.amount.denominator != 1):
+            notation = "DecimalSI"
+        if notation == "BinarySI":
+            return _scaled(self.amount, [(suffix, 2**power) for suffix, power in _BINARY.items()])
+        if notation == "DecimalExponent":
+            return _scaled(
+                self.amount,
+                [(f"e{power}" if power else "", 10**power) for power in range(-9, 19, 3)],
+            )
+        return _scaled(self.amount, [(suffix, 10**power) for suffix, power in _DECIMAL.items()])
+
+
+def _scaled(amount: Fraction, steps: list[tuple[str, int | float]]) -> str:
+    best_suffix, best = "", amount
+    for suffix, factor in steps:
+        exact = Fraction(factor) if isinstance(factor, int) else Fraction(str(factor))
+        scaled = amount / exact
+        if scaled.denominator == 1:
+            best_suffix, best = suffix, scaled
+    return f"{best}{best_suffix}"
+
+
+@lru_cache(maxsize=4096)
+def parse_quantity(text: str | float) -> Quantity:
+    """The quantity that `text` writes; JSON numbers are taken as they are.
+
+    What is finer than a billionth is rounded away from zero, as upstream does.
+
+    Raises:
+        InvalidArgument: `text` is no quantity.
+
+    Source: apimachinery, api/resource/quantity.go, `ParseQuantity`.
+    """
+    match = _PARTS.fullmatch(str(text))
+    if match is None:
+        raise InvalidArgument("quantity", text, _VALID)
+    sign, number, suffix = match["sign"], match["number"], match["suffix"] or ""
+    amount = Fraction(number.rstrip(".") if number.endswith(".") else number)
+    notation: _Notation = "DecimalSI"
+    if suffix in _BINARY:
+        amount, notation = amount * 2 ** _BINARY[suffix], "BinarySI"
+    elif suffix in _DECIMAL:
+        amount *= Fraction(10) ** _DECIMAL[suffix]
+    else:
+        amount, notation = amount * Fraction(10) ** int(suffix[1:]), "DecimalExponent"
+    billionths = amount / _NANO
+    if billionths.denominator != 1:
+        amount = -(-billionths.numerator // billionths.denominator) * _NANO
+    return Quantity(-amount if sign == "-" else amount, notation)
+
+
+def value(text: str | float) -> int:
+    """The quantity in whole units, fractions rounded up."""
+    amount = parse_quantity(text).amount
+    return -(-amount.numerator // amount.denominator)
+
+
+def milli_value(text: str | float) -> int:
+    """The quantity in thousandths of its unit, fractions rounded up."""
+    amount = parse_quantity(text).amount * 1000
+    return -(-amount.numerator // amount.denominator)
+
+
+def sum_quantities(quantities: Iterable[Quantity]) -> Quantity:
+    """The exact sum; zero for none."""
+    total = Quantity(Fraction(0))
+    for quantity in quantities:
+        total = total + quantity
+    return total

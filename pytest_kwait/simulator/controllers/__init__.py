@@ -1,0 +1,51 @@
+"""The controllers of the embedded cluster and its scheduler.
+
+What may enter: loops that follow objects and change others through `ClusterApi`, as
+kube-controller-manager and kube-scheduler do. None of them serves requests or runs containers; the
+order and the content of their writes are upstream's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.deployments import DeploymentController
+from pytest_kwait.simulator.controllers.garbage_collector import GarbageCollector
+from pytest_kwait.simulator.controllers.jobs import ExpiryController, JobController
+from pytest_kwait.simulator.controllers.namespaces import NamespaceContents, NamespaceDeletion
+from pytest_kwait.simulator.controllers.node_taints import NodeTaints
+from pytest_kwait.simulator.controllers.ownership import Dependents
+from pytest_kwait.simulator.controllers.pod_cleanup import PodCleanup
+from pytest_kwait.simulator.controllers.replica_sets import (
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    ReplicaController,
+)
+from pytest_kwait.simulator.controllers.scheduler import Scheduler
+from pytest_kwait.simulator.kubelet import start_kubelets
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+
+__all__ = ["start_all"]
+
+
+def start_all(api: ClusterApi, *, nodes: int) -> None:
+    """Start the controllers, the scheduler and the kubelets of `nodes` nodes.
+
+    Nodes are Ready, and every namespace has its contents, when this returns.
+    """
+    NamespaceContents(api)
+    NamespaceDeletion(api)
+    pods = Dependents(api, "pods")
+    replica_sets = Dependents(api, "replicasets.apps")
+    ReplicaController(api, REPLICATION_CONTROLLERS, pods)
+    ReplicaController(api, REPLICA_SETS, pods)
+    DeploymentController(api, replica_sets, pods)
+    JobController(api, pods)
+    ExpiryController(api)
+    GarbageCollector(api)
+    NodeTaints(api)
+    PodCleanup(api)
+    Scheduler(api)
+    start_kubelets(api, nodes)

@@ -1,0 +1,218 @@
+"""The garbage collector: what outlives its owners goes, or is cut loose from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kwait.simulator.controllers.pods import is_being_deleted
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+
+__all__ = ["FOREGROUND", "ORPHAN", "GarbageCollector"]
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+class _Place(NamedTuple):
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class GarbageCollector:
+    """Follows owner references of all kinds.
+
+    Only objects with owners are remembered; whether an owner lives is asked of the API.
+
+    Source: kube-controller-manager, garbagecollector/garbagecollector.go.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._dependents: dict[str, dict[_Place, None]] = {}
+        self._delete: Workqueue[_Place] = Workqueue(
+            api.clock, self._attempt_to_delete, "garbage collector"
+        )
+        self._finalize: Workqueue[_Place] = Workqueue(
+            api.clock, self._process_owner, "garbage collector owners"
+        )
+        api.subscribe_all(self._changed)
+
+    def _changed(self, resource: str, change: str, new: Obj, old: Obj | None) -> None:
+        metadata = new["metadata"]
+        owners = metadata.get("ownerReferences") or ()
+        before = (old["metadata"].get("ownerReferences") or ()) if old is not None else ()
+        if change == "DELETED":
+            self._gone(resource, new)
+            return
+        if owners != before:
+            place = _place(resource, new)
+            self._forget(place, before)
+            for owner in owners:
+                self._dependents.setdefault(owner["uid"], {})[place] = None
+            if owners:
+                self._delete.add(place)
+        if "deletionTimestamp" in metadata:
+            finalizers = metadata.get("finalizers") or ()
+            if FOREGROUND in finalizers or ORPHAN in finalizers:
+                self._finalize.add(_place(resource, new))
+
+    def _gone(self, resource: str, obj: Obj) -> None:
+        place = _place(resource, obj)
+        owners = obj["metadata"].get("ownerReferences") or ()
+        self._forget(place, owners)
+        for owner in owners:
+            # An owner that waits for its dependents may go now.
+            waiting = self._find_owner(owner, place.namespace)
+            if waiting is not None and is_being_deleted(waiting[1]):
+                self._finalize.add(_place(*waiting))
+        for dependent in self._dependents.get(place.uid, ()):
+            self._delete.add(dependent)
+
+    def _forget(self, place: _Place, owners: object) -> None:
+        for owner in owners if isinstance(owners, list) else ():
+            dependents = self._dependents.get(owner["uid"])
+            if dependents is not None:
+                dependents.pop(place, None)
+                if not dependents:
+                    del self._dependents[owner["uid"]]
+
+    def _find(self, place: _Place) -> Obj | None:
+        try:
+            obj = self._api.find(place.resource, place.name, place.namespace)
+        except StatusError:
+            # The kind itself is gone.
+            return None
+        return obj if obj is not None and uid_of(obj) == place.uid else None
+
+    def _find_owner(self, reference: Obj, namespace: str) -> tuple[str, Obj] | None:
+        kind = self._api.kinds.of_kind(reference["apiVersion"], reference["kind"])
+        if kind is None:
+            return None
+        obj = self._api.find(
+            kind.qualified, reference["name"], namespace if kind.namespaced else ""
+        )
+        if obj is None or uid_of(obj) != reference["uid"]:
+            return None
+        return kind.qualified, obj
+
+    def _attempt_to_delete(self, place: _Place) -> None:
+        """Delete a dependent none of whose owners is left, or drop the references to the dead ones.
+
+        Source: `attemptToDeleteItem`.
+        """
+        obj = self._find(place)
+        if obj is None:
+            return
+        finalizers = obj["metadata"].get("finalizers") or []
+        if is_being_deleted(obj) and FOREGROUND not in finalizers:
+            return
+        solid, dangling, waiting = self._classify(obj, place.namespace)
+        if not dangling and not waiting:
+            return
+        if solid:
+            if not is_being_deleted(obj):
+                self._drop_owners(place, [*dangling, *waiting])
+            return
+        if is_being_deleted(obj):
+            return
+        if waiting and self._dependents.get(place.uid):
+            policy = "Foreground"
+        elif ORPHAN in finalizers:
+            policy = "Orphan"
+        else:
+            policy = "Foreground" if FOREGROUND in finalizers else "Background"
+        try:
+            self._api.delete(
+                place.resource, place.name, place.namespace, uid=place.uid, propagation=policy
+            )
+        except StatusError as error:
+            if error.reason not in ("NotFound", "Conflict"):
+                raise
+
+    def _classify(self, obj: Obj, namespace: str) -> tuple[list[str], list[str], list[str]]:
+        """The UIDs of owners that live, that are gone, and that wait for this dependent."""
+        solid: list[str] = []
+        dangling: list[str] = []
+        waiting: list[str] = []
+        for reference in obj["metadata"].get("ownerReferences") or ():
+            if self._api.kinds.of_kind(reference["apiVersion"], reference["kind"]) is None:
+                # Nothing is known of such owners: taken to be alive, as upstream retries for ever.
+                solid.append(reference["uid"])
+                continue
+            owner = self._find_owner(reference, namespace)
+            if owner is None:
+                dangling.append(reference["uid"])
+            elif (
+                is_being_deleted(owner[1])
+                and FOREGROUND in (owner[1]["metadata"].get("finalizers") or ())
+                and reference.get("blockOwnerDeletion")
+            ):
+                waiting.append(reference["uid"])
+            else:
+                solid.append(reference["uid"])
+        return solid, dangling, waiting
+
+    def _drop_owners(self, place: _Place, uids: list[str]) -> None:
+        def drop(changed: Obj) -> None:
+            metadata = changed["metadata"]
+            left = [one for one in metadata.get("ownerReferences") or () if one["uid"] not in uids]
+            if left:
+                metadata["ownerReferences"] = left
+            else:
+                metadata.pop("ownerReferences", None)
+
+        try:
+            self._api.modify(place.resource, place.name, place.namespace, drop)
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+
+    def _process_owner(self, place: _Place) -> None:
+        """Do what the finalizers of an owner that is going ask for."""
+        obj = self._find(place)
+        if obj is None or not is_being_deleted(obj):
+            return
+        finalizers = obj["metadata"].get("finalizers") or ()
+        dependents = list(self._dependents.get(place.uid, ()))
+        if ORPHAN in finalizers:
+            for dependent in dependents:
+                self._drop_owners(dependent, [place.uid])
+            self._remove_finalizer(place, ORPHAN)
+        elif FOREGROUND in finalizers:
+            blocking = [one for one in dependents if self._blocks(one, place.uid)]
+            if not blocking:
+                self._remove_finalizer(place, FOREGROUND)
+                return
+            for dependent in dependents:
+                self._delete.add(dependent)
+
+    def _blocks(self, place: _Place, owner_uid: str) -> bool:
+        obj = self._find(place)
+        return obj is not None and any(
+            one["uid"] == owner_uid and one.get("blockOwnerDeletion")
+            for one in obj["metadata"].get("ownerReferences") or ()
+        )
+
+    def _remove_finalizer(self, place: _Place, finalizer: str) -> None:
+        def remove(changed: Obj) -> None:
+            metadata = changed["metadata"]
+            metadata["finalizers"] = [
+                one for one in metadata.get("finalizers") or () if one != finalizer
+            ]
+
+        try:
+            self._api.modify(place.resource, place.name, place.namespace, remove)
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+
+
+def _place(resource: str, obj: Obj) -> _Place:
+    return _Place(resource, namespace_of(obj), name_of(obj), uid_of(obj))

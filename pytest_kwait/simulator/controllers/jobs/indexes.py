@@ -1,0 +1,100 @@
+"""Completion indexes of Indexed Jobs: which succeeded, which failed, which come next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "FAILURE_COUNT",
+    "IGNORED_FAILURE_COUNT",
+    "INDEX",
+    "duplicated",
+    "failure_count",
+    "index_of",
+    "pending",
+    "read_indexes",
+    "valid_index",
+    "write_indexes",
+]
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+# Two neighbours are written as a list, three and more as a range.
+_RANGE_FROM = 3
+
+
+def _annotation(pod: Obj, name: str) -> int | None:
+    text = (pod["metadata"].get("annotations") or {}).get(name, "")
+    return int(text) if text.isdigit() else None
+
+
+def index_of(pod: Obj) -> int | None:
+    """The pod's completion index; None where it has none."""
+    return _annotation(pod, INDEX)
+
+
+def valid_index(pod: Obj, completions: int) -> int | None:
+    """The pod's completion index; None where it has none that counts for the Job."""
+    index = index_of(pod)
+    return index if index is not None and index < completions else None
+
+
+def failure_count(pod: Obj, *, ignored_too: bool = False) -> int:
+    """How many pods of the same index failed before this one."""
+    counted = _annotation(pod, FAILURE_COUNT) or 0
+    return counted + ((_annotation(pod, IGNORED_FAILURE_COUNT) or 0) if ignored_too else 0)
+
+
+def read_indexes(text: str, completions: int) -> set[int]:
+    """The indexes that `1,3-5,7` names, as far as they are below `completions`."""
+    indexes: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        indexes.update(range(int(first), min(int(last or first), completions - 1) + 1))
+    return indexes
+
+
+def write_indexes(indexes: Collection[int]) -> str:
+    """`{1, 3, 4, 5, 7}` as `1,3-5,7`; empty for none."""
+    parts: list[str] = []
+    run: list[int] = []
+    for index in [*sorted(indexes), None]:
+        if run and (index is None or index > run[-1] + 1):
+            parts.extend(
+                [f"{run[0]}-{run[-1]}"] if len(run) >= _RANGE_FROM else [str(one) for one in run]
+            )
+            run = []
+        if index is not None:
+            run.append(index)
+    return ",".join(parts)
+
+
+def pending(count: int, completions: int, taken: Collection[int]) -> list[int]:
+    """The `count` lowest indexes that are not taken; fewer where there are no more."""
+    found: list[int] = []
+    for index in range(completions):
+        if len(found) >= count:
+            break
+        if index not in taken:
+            found.append(index)
+    return found
+
+
+def duplicated(pods: Iterable[Obj], completions: int) -> tuple[list[Obj], list[Obj]]:
+    """The pods that are one too many for their index or have no valid one, and the others."""
+    remove: list[Obj] = []
+    keep: dict[int, Obj] = {}
+    for pod in pods:
+        index = valid_index(pod, completions)
+        if index is None or index in keep:
+            remove.append(pod)
+        else:
+            keep[index] = pod
+    return remove, list(keep.values())

@@ -1,0 +1,217 @@
+"""ReplicaSets and ReplicationControllers: as many pods as asked for, and a status that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.events import EventRecorder
+from pytest_kwait.simulator.controllers.ownership import key_of, split_key
+from pytest_kwait.simulator.controllers.pods import (
+    PodControl,
+    SlowStartError,
+    available_in,
+    is_active,
+    is_being_deleted,
+    is_namespace_terminating,
+    is_ready,
+    is_terminating,
+    pod_from_template,
+    rank_for_removal,
+    slow_start,
+)
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.objects import Obj, namespace_of, owner_of, uid_of
+from pytest_kwait.simulator.selectors import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.status_error import StatusError
+
+__all__ = [
+    "REPLICATION_CONTROLLERS",
+    "REPLICA_SETS",
+    "ReplicaController",
+    "ReplicaKind",
+    "replica_status",
+]
+
+# Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
+_BURST = 500
+_SLOW_START = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaKind:
+    """What sets the two kinds apart.
+
+    Args:
+        resource: as the API facade names it.
+        api_version: of the kind.
+        kind: its name.
+        component: the source of its events.
+        counts_terminating: whether the status tells how many pods are going.
+    """
+
+    resource: str
+    api_version: str
+    kind: str
+    component: str
+    counts_terminating: bool
+
+    def selector(self, obj: Obj) -> Obj:
+        """The pods it wants, as a LabelSelector."""
+        selector = obj["spec"].get("selector") or {}
+        return selector if self.counts_terminating else {"matchLabels": selector}
+
+
+REPLICA_SETS = ReplicaKind(
+    "replicasets.apps", "apps/v1", "ReplicaSet", "replicaset-controller", True
+)
+REPLICATION_CONTROLLERS = ReplicaKind(
+    "replicationcontrollers", "v1", "ReplicationController", "replication-controller", False
+)
+
+
+def replica_status(
+    obj: Obj,
+    active: Sequence[Obj],
+    terminating: int | None,
+    failure: StatusError | None,
+    now: float,
+    stamp: str,
+) -> Obj:
+    """The status for what is there now.
+
+    Args:
+        obj: the controller object with its last status.
+        active: its active pods.
+        terminating: its pods that are being deleted; None where the kind does not tell.
+        failure: why pods could not be made or removed.
+        now: seconds since the epoch.
+        stamp: the same as the API writes it.
+
+    Source: kube-controller-manager, replica_set_utils.go, `calculateStatus`.
+    """
+    spec, last = obj["spec"], obj.get("status") or {}
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    ready = [pod for pod in active if is_ready(pod)]
+    min_ready = spec.get("minReadySeconds") or 0
+    counts = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": sum(
+            labels.items() <= (pod["metadata"].get("labels") or {}).items() for pod in active
+        ),
+        "readyReplicas": len(ready),
+        "availableReplicas": sum(available_in(pod, min_ready, now) == 0 for pod in ready),
+    }
+    status: Obj = {name: count for name, count in counts.items() if count or name == "replicas"}
+    if terminating is not None:
+        status["terminatingReplicas"] = terminating
+    status["observedGeneration"] = obj["metadata"].get("generation", 0)
+    others = [one for one in last.get("conditions") or () if one["type"] != "ReplicaFailure"]
+    told = [one for one in last.get("conditions") or () if one["type"] == "ReplicaFailure"]
+    if failure is not None and not told:
+        missing = len(active) < spec.get("replicas", 1)
+        told = [{
+            "type": "ReplicaFailure", "status": "True", "lastTransitionTime": stamp,
+            "reason": "FailedCreate" if missing else "FailedDelete", "message": failure.message,
+        }]  # fmt: skip
+    conditions = [*others, *(told if failure is not None else [])]
+    if conditions:
+        status["conditions"] = conditions
+    return status
+
+
+class ReplicaController:
+    """Keeps the pods of one of the kinds.
+
+    Args:
+        api: the cluster.
+        kind: which of the kinds.
+        pods: the cluster's pods by owner.
+    """
+
+    def __init__(self, api: ClusterApi, kind: ReplicaKind, pods: Dependents) -> None:
+        self._api = api
+        self._kind = kind
+        self._pods = pods
+        self._control = PodControl(
+            api, EventRecorder(api, kind.component), kind.api_version, kind.kind
+        )
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, kind.component)
+        self._by_uid: dict[str, str] = {}
+        self._by_namespace: dict[str, set[str]] = {}
+        api.subscribe(kind.resource, self._changed)
+        pods.listen(self._pod_changed)
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        key, uid = key_of(new), uid_of(new)
+        if change == "DELETED":
+            self._by_uid.pop(uid, None)
+            self._by_namespace.get(namespace_of(new), set()).discard(key)
+            self._queue.forget(key)
+            return
+        self._by_uid[uid] = key
+        self._by_namespace.setdefault(namespace_of(new), set()).add(key)
+        self._queue.add(key)
+
+    def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
+        for uid in {owner_uid, previous_uid}:
+            if uid is not None and uid in self._by_uid:
+                self._queue.add(self._by_uid[uid])
+        if owner_uid is None and owner_of(pod) is None:
+            # An orphan: whoever selects it may adopt it.
+            for key in self._by_namespace.get(namespace_of(pod), ()):
+                self._queue.add(key)
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        obj = self._api.find(self._kind.resource, name, namespace)
+        if obj is None:
+            return
+        selector = self._kind.selector(obj)
+        owned = self._pods.of(uid_of(obj))
+        terminating = sum(
+            is_terminating(pod) and matches(selector, pod["metadata"].get("labels") or {})
+            for pod in owned
+        )
+        claimed = self._pods.claim(obj, self._kind.api_version, self._kind.kind, selector)
+        active = [pod for pod in claimed if is_active(pod)]
+        failure = None
+        if not is_being_deleted(obj):
+            failure = self._manage(obj, active)
+        now = self._api.clock.time()
+        counted = terminating if self._kind.counts_terminating else None
+        status = replica_status(obj, active, counted, failure, now, self._api.clock.stamp())
+        if status != obj.get("status"):
+            self._api.update_status(self._kind.resource, {**obj, "status": status})
+        if failure is not None:
+            raise failure
+        waits = [available_in(pod, obj["spec"].get("minReadySeconds") or 0, now) for pod in active]
+        if any(waits):
+            self._queue.add_after(key, min(wait for wait in waits if wait), scaled=False)
+
+    def _manage(self, obj: Obj, active: list[Obj]) -> StatusError | None:
+        difference = obj["spec"].get("replicas", 1) - len(active)
+        if difference > 0:
+            pod = pod_from_template(
+                obj["spec"]["template"], obj, self._kind.api_version, self._kind.kind
+            )
+            try:
+                slow_start(
+                    min(difference, _BURST), _SLOW_START, lambda _: self._control.create(pod, obj)
+                )
+            except SlowStartError as error:
+                return None if is_namespace_terminating(error.cause) else error.cause
+        elif difference < 0:
+            neighbours: dict[str, int] = {}
+            for pod in active:
+                node = pod["spec"].get("nodeName") or ""
+                neighbours[node] = neighbours.get(node, 0) + 1
+            for pod in rank_for_removal(active, neighbours)[: min(-difference, _BURST)]:
+                self._control.delete(pod, obj)
+        return None

@@ -1,0 +1,271 @@
+"""The arithmetic of a Deployment's rollout: how many pods where, on plain numbers and dicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytest_kwait.simulator.controllers.pods import condition_of, moment
+from pytest_kwait.simulator.objects import Obj
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "HASH_LABEL",
+    "annotations_to_copy",
+    "complete",
+    "deployment_status",
+    "desired",
+    "fenceposts",
+    "new_replica_count",
+    "next_revision",
+    "progressing",
+    "proportions",
+    "scaled_value",
+    "set_condition",
+    "template_hash",
+    "timed_out",
+    "total",
+]
+
+HASH_LABEL = "pod-template-hash"
+DESIRED = "deployment.kubernetes.io/desired-replicas"
+MAX = "deployment.kubernetes.io/max-replicas"
+REVISION = "deployment.kubernetes.io/revision"
+REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_NEVER = 2**31 - 1
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def scaled_value(value: int | str, of: int, *, up: bool) -> int:
+    """A number as it is, a percentage as its share of `of`, rounded up or down."""
+    if isinstance(value, int):
+        return value
+    share = int(value.rstrip("%")) * of / 100
+    return math.ceil(share) if up else math.floor(share)
+
+
+def desired(deployment: Obj) -> int:
+    """How many replicas are asked for."""
+    replicas: int = deployment["spec"].get("replicas", 1)
+    return replicas
+
+
+def fenceposts(deployment: Obj) -> tuple[int, int]:
+    """How many pods more and how many fewer than desired a rollout may have; never both zero.
+
+    Surge rounds up, unavailability down. A Recreate rollout has neither.
+
+    Source: kube-controller-manager, deployment_util.go, `ResolveFenceposts`.
+    """
+    strategy = deployment["spec"].get("strategy") or {}
+    if strategy.get("type") == "Recreate":
+        return 0, 0
+    rolling = strategy.get("rollingUpdate") or {}
+    replicas = desired(deployment)
+    surge = scaled_value(rolling.get("maxSurge", "25%"), replicas, up=True)
+    unavailable = scaled_value(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    if surge == 0 and unavailable == 0:
+        unavailable = 1
+    return surge, min(unavailable, replicas)
+
+
+def total(sets: Iterable[Obj], field: str) -> int:
+    """The sum of `spec.replicas` or of one of the counts in the status."""
+    if field == "spec":
+        return sum(one["spec"].get("replicas", 1) for one in sets)
+    return sum((one.get("status") or {}).get(field, 0) for one in sets)
+
+
+def new_replica_count(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None) -> int:
+    """How many replicas the newest ReplicaSet may have now.
+
+    Source: kube-controller-manager, deployment_util.go, `NewRSNewReplicas`.
+    """
+    wanted = desired(deployment)
+    if (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
+        return wanted
+    surge, _ = fenceposts(deployment)
+    current = total(sets, "spec")
+    own: int = new_set["spec"].get("replicas", 1) if new_set is not None else 0
+    if current >= wanted + surge:
+        return own
+    return own + min(wanted + surge - current, wanted - own)
+
+
+def proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int]:
+    """The sizes of several ReplicaSets by name after a scaling in mid-rollout.
+
+    Source: kube-controller-manager, sync.go, `scale`; deployment_util.go, `getReplicaSetFraction`.
+    """
+    wanted = desired(deployment)
+    surge, _ = fenceposts(deployment)
+    allowed = wanted + surge if wanted > 0 else 0
+    to_add = allowed - total(sets, "spec")
+    newest_first = to_add > 0
+    ordered = sorted(
+        sets,
+        key=lambda one: (
+            -one["spec"].get("replicas", 1),
+            -moment(one["metadata"]["creationTimestamp"])
+            if newest_first
+            else moment(one["metadata"]["creationTimestamp"]),
+        ),
+    )
+    sizes: dict[str, int] = {}
+    added = 0
+    for one in ordered:
+        size = one["spec"].get("replicas", 1)
+        share = 0
+        if to_add and size and added != to_add:
+            before = int((one["metadata"].get("annotations") or {}).get(MAX) or wanted)
+            fraction = _rounded(size * allowed / before) - size if wanted and before else -size
+            left = to_add - added
+            share = min(fraction, left) if to_add > 0 else max(fraction, left)
+        sizes[one["metadata"]["name"]] = size + share
+        added += share
+    if ordered and to_add:
+        first = ordered[0]["metadata"]["name"]
+        sizes[first] = max(0, sizes[first] + to_add - added)
+    return sizes
+
+
+def _rounded(value: float) -> int:
+    """To the nearest whole number, halves away from zero."""
+    return math.floor(value + 0.5)
+
+
+def template_hash(template: Obj, collisions: int = 0) -> str:
+    """The name of a pod template: equal for equal ones, whoever computes it.
+
+    Upstream hashes Go's memory layout, which nothing can depend on; only its alphabet is kept.
+    """
+    value = 0x811C9DC5
+    for byte in msgspec.json.encode([template, collisions], order="deterministic"):
+        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(value))
+
+
+def next_revision(sets: Iterable[Obj]) -> int:
+    """One more than the highest revision of the given ReplicaSets."""
+    return 1 + max((revision(one) for one in sets), default=0)
+
+
+def revision(obj: Obj) -> int:
+    """The revision that the object carries; 0 without one."""
+    text = (obj["metadata"].get("annotations") or {}).get(REVISION, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def annotations_to_copy(deployment: Obj) -> dict[str, str]:
+    """The Deployment's annotations that its ReplicaSets get too."""
+    own = (_LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED, MAX)
+    annotations: dict[str, str] = deployment["metadata"].get("annotations") or {}
+    return {key: value for key, value in annotations.items() if key not in own}
+
+
+def set_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
+    """The conditions with `condition` in its place; unchanged where status and reason are the same.
+
+    A changed one moves to the end and keeps its transition time while its status stays.
+
+    Source: kube-controller-manager, deployment_util.go, `SetDeploymentCondition`.
+    """
+    current = next((one for one in conditions if one["type"] == condition["type"]), None)
+    if current is not None and current["status"] == condition["status"]:
+        if current.get("reason") == condition.get("reason"):
+            return conditions
+        condition = {**condition, "lastTransitionTime": current["lastTransitionTime"]}
+    return [one for one in conditions if one["type"] != condition["type"]] + [condition]
+
+
+def condition(kind: str, status: str, reason: str, message: str, stamp: str) -> Obj:
+    """A Deployment's condition that changed just now."""
+    return {
+        "type": kind, "status": status, "lastUpdateTime": stamp, "lastTransitionTime": stamp,
+        "reason": reason, "message": message,
+    }  # fmt: skip
+
+
+def deployment_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, stamp: str) -> Obj:
+    """The counts and the Available condition for what the ReplicaSets say.
+
+    Source: kube-controller-manager, sync.go, `calculateStatus`.
+    """
+    last = deployment.get("status") or {}
+    available = total(sets, "availableReplicas")
+    newest = [new_set] if new_set is not None else []
+    counts = {
+        "observedGeneration": deployment["metadata"].get("generation", 0),
+        "replicas": total(sets, "replicas"),
+        "updatedReplicas": total(newest, "replicas"),
+        "readyReplicas": total(sets, "readyReplicas"),
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, total(sets, "spec") - available),
+    }
+    status: Obj = {name: count for name, count in counts.items() if count}
+    status["terminatingReplicas"] = total(sets, "terminatingReplicas")
+    if last.get("collisionCount") is not None:
+        status["collisionCount"] = last["collisionCount"]
+    _, unavailable = fenceposts(deployment)
+    if available >= desired(deployment) - unavailable:
+        told = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        told = (
+            "False",
+            "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.",
+        )
+    status["conditions"] = set_condition(
+        list(last.get("conditions") or ()), condition("Available", *told, stamp)
+    )
+    return status
+
+
+def complete(deployment: Obj, status: Obj) -> bool:
+    """Whether every replica is new and available, and the status is up to date."""
+    wanted = desired(deployment)
+    return bool(
+        status.get("updatedReplicas", 0) == wanted
+        and status.get("replicas", 0) == wanted
+        and status.get("availableReplicas", 0) == wanted
+        and status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+    )
+
+
+def progressing(deployment: Obj, status: Obj) -> bool:
+    """Whether `status` is a step on from the Deployment's last one."""
+    last = deployment.get("status") or {}
+
+    def old(of: Obj) -> int:
+        count: int = of.get("replicas", 0) - of.get("updatedReplicas", 0)
+        return count
+
+    return bool(
+        status.get("updatedReplicas", 0) > last.get("updatedReplicas", 0)
+        or old(status) < old(last)
+        or status.get("readyReplicas", 0) > last.get("readyReplicas", 0)
+        or status.get("availableReplicas", 0) > last.get("availableReplicas", 0)
+    )
+
+
+def progress_deadline(deployment: Obj) -> int | None:
+    """Seconds without progress after which the rollout counts as stuck; None for no limit."""
+    seconds = deployment["spec"].get("progressDeadlineSeconds")
+    return None if seconds is None or seconds == _NEVER else seconds
+
+
+def timed_out(deployment: Obj, status: Obj, now: float) -> bool:
+    """Whether the last step on is longer ago than the progress deadline."""
+    deadline = progress_deadline(deployment)
+    current = condition_of({"status": status}, "Progressing")
+    if deadline is None or current is None or current.get("reason") == "NewReplicaSetAvailable":
+        return False
+    if current.get("reason") == "ProgressDeadlineExceeded":
+        return True
+    return bool(moment(current["lastUpdateTime"]) + deadline < now)

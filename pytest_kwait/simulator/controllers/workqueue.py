@@ -1,0 +1,123 @@
+"""The queue every controller works from: keys, each at most once, with delays and back-off."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.sim_clock import SimClock, Timer
+
+__all__ = ["BACKOFF_FIRST", "BACKOFF_MOST", "Workqueue", "backoff_delay"]
+
+_log = logging.getLogger(__name__)
+
+Key = TypeVar("Key", bound=Hashable)
+
+# Seconds, as upstream's default controller rate limiter has them.
+BACKOFF_FIRST = 0.005
+BACKOFF_MOST = 1000.0
+
+# How long one turn of the event loop may be taken for work before requests are served again.
+_SLICE = 0.005
+
+
+def backoff_delay(failures: int) -> float:
+    """Seconds before the next try after so many failures in a row: doubling from 5 ms to 1,000 s."""
+    return min(BACKOFF_FIRST * 2.0 ** min(failures, 40), BACKOFF_MOST)
+
+
+class Workqueue(Generic[Key]):
+    """Calls `handle` with every key that was added, later and in order.
+
+    A key that is added again before its turn is handled once. A `StatusError` that `handle` raises
+    puts the key back with a growing delay; a turn without error resets it.
+
+    Args:
+        clock: where delays come from; they are controllers' constants and scale with it.
+        handle: does the work for one key.
+        name: what is logged.
+    """
+
+    def __init__(self, clock: SimClock, handle: Callable[[Key], None], name: str) -> None:
+        self._clock = clock
+        self._handle = handle
+        self._name = name
+        self._ready: dict[Key, None] = {}
+        self._waiting: dict[Key, Timer] = {}
+        self._failures: dict[Key, int] = {}
+        self._scheduled = False
+
+    def __len__(self) -> int:
+        """How many keys are due or waiting."""
+        return len(self._ready) + len(self._waiting)
+
+    def add(self, key: Key) -> None:
+        """Handle `key` in one of the next turns."""
+        self._ready[key] = None
+        self._schedule()
+
+    def add_after(self, key: Key, seconds: float, *, scaled: bool = True) -> None:
+        """Handle `key` after `seconds`; of two waiting times for a key the earlier one counts.
+
+        Args:
+            key: what to handle.
+            seconds: the delay; at most zero is at once.
+            scaled: False for delays that a manifest names, which are real seconds.
+        """
+        if seconds <= 0:
+            self.add(key)
+            return
+        real = seconds * self._clock.scale if scaled else seconds
+        when = self._clock.monotonic() + real
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            if waiting.when <= when:
+                return
+            waiting.cancel()
+        self._waiting[key] = self._clock.call_later(real, lambda: self._due(key), scaled=False)
+
+    def forget(self, key: Key) -> None:
+        """Drop `key`, its waiting and its failures."""
+        self._ready.pop(key, None)
+        self._failures.pop(key, None)
+        waiting = self._waiting.pop(key, None)
+        if waiting is not None:
+            waiting.cancel()
+
+    def _due(self, key: Key) -> None:
+        del self._waiting[key]
+        self.add(key)
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._clock.call_later(0, self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        until = self._clock.monotonic() + _SLICE
+        # What is added meanwhile has its turn next time, so that one busy key starves nobody.
+        for key in list(self._ready):
+            del self._ready[key]
+            self._one(key)
+            if self._clock.monotonic() > until:
+                break
+        if self._ready:
+            self._schedule()
+
+    def _one(self, key: Key) -> None:
+        try:
+            self._handle(key)
+        except StatusError as error:
+            failures = self._failures.get(key, 0)
+            self._failures[key] = failures + 1
+            _log.debug("%s: %s: %s, try %d", self._name, key, error.message, failures + 1)
+            self.add_after(key, backoff_delay(failures))
+        else:
+            self._failures.pop(key, None)

@@ -1,0 +1,45 @@
+"""The kubelets of the embedded cluster: nodes that understand simple commands and run them.
+
+What may enter: what a node does with the pods bound to it. How a command is understood
+(`shell`, `programs`), what an image is (`images`) and what a status says (`status`) are pure and know
+nothing of nodes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.kubelet.node import NodeAgent
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["NodeAgent", "node_name", "start_kubelets"]
+
+
+def node_name(number: int) -> str:
+    """The name of a node, counted from 1."""
+    return f"kwait-node-{number}"
+
+
+def start_kubelets(api: ClusterApi, nodes: int) -> dict[str, NodeAgent]:
+    """Start so many kubelets; their Nodes are Ready when this returns.
+
+    One subscription serves them all, so that a pod's change costs the same however many nodes there are.
+    """
+    agents = {
+        node_name(number): NodeAgent(api, node_name(number), number)
+        for number in range(1, nodes + 1)
+    }
+    for agent in agents.values():
+        agent.register()
+        api.kubelets[agent.name] = agent
+
+    def pod_changed(change: str, new: Obj, _: Obj | None) -> None:
+        agent = agents.get(new["spec"].get("nodeName") or "")
+        if agent is not None:
+            agent.pod_changed(change, new)
+
+    api.subscribe("pods", pod_changed)
+    return agents

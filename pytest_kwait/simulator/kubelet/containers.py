@@ -1,0 +1,296 @@
+"""Running containers: a process, its output, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import rfc3339
+from pytest_kwait.simulator.kubelet.images import Image, is_busybox
+from pytest_kwait.simulator.kubelet.programs import (
+    APPLETS,
+    Job,
+    Pause,
+    Process,
+    Surroundings,
+    Write,
+    is_busybox_program,
+)
+from pytest_kwait.simulator.kubelet.shell import SHELLS, Shell, run_program, shell_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.sim_clock import SimClock, Timer
+
+__all__ = ["KILLED", "Container", "run_to_end", "start_failure"]
+
+KILLED = 137
+_START_FAILED = 128
+_MOST_MESSAGE = 4096
+_TERMINATION_LOG = "/dev/termination-log"
+
+# Effects that one process may have before others get their turn.
+_MOST_EFFECTS = 1000
+
+
+def start_failure(image: Image, argv: list[str]) -> str:
+    """Why the container runtime cannot start the program; empty where it can."""
+    if (
+        not argv
+        or not is_busybox(image)
+        or is_busybox_program(argv[0])
+        or argv[0].rpartition("/")[2] in SHELLS
+    ):
+        return ""
+    missing = (
+        f'exec: "{argv[0]}": stat {argv[0]}: no such file or directory'
+        if "/" in argv[0]
+        else f'exec: "{argv[0]}": executable file not found in $PATH'
+    )
+    return (
+        "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+        f"unable to start container process: {missing}: unknown"
+    )
+
+
+def _serve() -> Process:
+    yield Pause(math.inf)
+    return 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """One process on the clock."""
+
+    process: Process
+    job: Job | None
+    timer: Timer | None = None
+
+
+@dataclass
+class Container:
+    """One instance of one container; a restart makes another.
+
+    Args:
+        clock: the cluster's time.
+        name: the container's name.
+        image: what it runs.
+        restart_count: how many instances were before it.
+        ended: called once when it has ended.
+    """
+
+    clock: SimClock
+    name: str
+    image: Image
+    restart_count: int
+    ended: Callable[[Container], None]
+    container_id: str = field(default_factory=lambda: f"containerd://{secrets.token_hex(32)}")
+    started_at: float | None = None
+    finished_at: float | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    log: list[tuple[float, bytes]] = field(default_factory=list)
+    around: Surroundings = field(init=False)
+    _runs: list[_Run] = field(default_factory=list)
+    _shell: Shell | None = None
+    _graceful: bool = False
+    _kill: Timer | None = None
+    _partial: dict[int, bytes] = field(default_factory=dict)
+    _readers: list[asyncio.Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.around = Surroundings(self.clock.time)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has started and not ended."""
+        return self.started_at is not None and self.finished_at is None
+
+    @property
+    def exited(self) -> bool:
+        """Whether it has ended."""
+        return self.finished_at is not None
+
+    def start(
+        self, argv: list[str], env: dict[str, str], files: dict[str, bytes], hostname: str
+    ) -> str:
+        """Run `argv`, or the image's own program where it is empty; why it could not start, or empty."""
+        self.around = Surroundings(self.clock.time, env, files, hostname)
+        failure = start_failure(self.image, argv)
+        if failure:
+            self.started_at = 0.0
+            self._end(_START_FAILED, "StartError", failure)
+            return failure
+        self.started_at = self.clock.time()
+        self._advance(self._begin(argv), True)
+        return ""
+
+    def _begin(self, argv: list[str]) -> _Run:
+        program = argv[0].rpartition("/")[2] if argv else ""
+        if not argv and is_busybox(self.image):
+            # The image's own program is a shell that finds nothing at stdin.
+            run = _Run(run_program(self.around, ["true"]), None)
+        elif program in SHELLS:
+            self._shell, script = shell_of(self.around, argv)
+            run = _Run(self._shell.run(script), None)
+        elif program in APPLETS or is_busybox(self.image):
+            run = _Run(run_program(self.around, argv), None)
+        else:
+            self._graceful = True
+            run = _Run(_serve(), None)
+        self._runs.append(run)
+        return run
+
+    def _advance(self, run: _Run, first: bool = False) -> None:
+        """Go on with a process until it pauses or ends."""
+        run.timer = None
+        for _ in range(_MOST_EFFECTS):
+            try:
+                effect = next(run.process)
+            except StopIteration as end:
+                self._process_ended(run, end.value)
+                return
+            match effect:
+                case Write(stream, data):
+                    self._write(stream, data)
+                case Job():
+                    beside = _Run(effect.process, effect)
+                    self._runs.append(beside)
+                    beside.timer = self.clock.call_later(
+                        0, lambda beside=beside: self._advance(beside)
+                    )
+                case Pause(seconds):
+                    if seconds == math.inf:
+                        return
+                    # Even a program that ends at once has been seen running.
+                    run.timer = self.clock.call_later(
+                        max(seconds, 0.0), lambda: self._advance(run), scaled=False
+                    )
+                    return
+        run.timer = self.clock.call_later(0, lambda: self._advance(run))
+
+    def _process_ended(self, run: _Run, code: int) -> None:
+        self._runs.remove(run)
+        if run.job is not None:
+            run.job.code = code
+            return
+        self._end(code, "Completed" if code == 0 else "Error", "")
+
+    def _write(self, stream: int, data: bytes) -> None:
+        text = self._partial.pop(stream, b"") + data
+        *lines, rest = text.split(b"\n")
+        now = self.clock.time()
+        self.log.extend((now, line) for line in lines)
+        if rest:
+            self._partial[stream] = rest
+        if lines:
+            self._wake()
+
+    def _end(self, code: int, reason: str, message: str) -> None:
+        if self.finished_at is not None:
+            return
+        now = self.clock.time()
+        for rest in self._partial.values():
+            self.log.append((now, rest))
+        self._partial.clear()
+        for run in self._runs:
+            if run.timer is not None:
+                run.timer.cancel()
+        self._runs.clear()
+        if self._kill is not None:
+            self._kill.cancel()
+        self.finished_at = now
+        self.exit_code = code
+        self.reason = reason
+        written = self.around.files.get(_TERMINATION_LOG, b"")
+        self.message = message or written[:_MOST_MESSAGE].decode(errors="replace")
+        self._wake()
+        self.ended(self)
+
+    def stop(self, grace: float) -> None:
+        """Ask it to end with SIGTERM, and end it after `grace` seconds.
+
+        A process 1 without a handler ignores the signal: the outcome is certain, and fast time
+        shortens the wait for it. With a handler the grace is real.
+        """
+        if not self.running or self._kill is not None:
+            return
+        if self._graceful:
+            self._end(0, "Completed", "")
+            return
+        handled = self._shell is not None and self._shell.signal("TERM")
+        self._kill = self.clock.call_later(grace, self.kill, scaled=not handled)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.running:
+            self._end(KILLED, "Error", "")
+
+    def state(self) -> Obj:
+        """Its `state` in the pod's status."""
+        if self.finished_at is not None:
+            terminated: Obj = {"exitCode": self.exit_code, "reason": self.reason}
+            if self.message:
+                terminated["message"] = self.message
+            terminated["startedAt"] = rfc3339(self.started_at or 0.0)
+            terminated["finishedAt"] = rfc3339(self.finished_at)
+            terminated["containerID"] = self.container_id
+            return {"terminated": terminated}
+        if self.started_at is not None:
+            return {"running": {"startedAt": rfc3339(self.started_at)}}
+        return {"waiting": {}}
+
+    def execute(self, argv: list[str]) -> tuple[int, bytes, bytes, float]:
+        """Run a command beside it: exit code, stdout, stderr and the seconds it would have taken."""
+        return run_to_end(self.around, argv)
+
+    def _wake(self) -> None:
+        for reader in self._readers:
+            reader.set()
+
+    async def follow(self) -> AsyncIterator[tuple[float, bytes]]:
+        """What it writes from its first line until it ends."""
+        position, news = 0, asyncio.Event()
+        self._readers.append(news)
+        try:
+            while True:
+                while position < len(self.log):
+                    yield self.log[position]
+                    position += 1
+                if self.exited:
+                    return
+                news.clear()
+                await news.wait()
+        finally:
+            self._readers.remove(news)
+
+
+def run_to_end(around: Surroundings, argv: list[str]) -> tuple[int, bytes, bytes, float]:
+    """Run a command without waiting: exit code, stdout, stderr and the seconds it would have taken.
+
+    A command that would never end is killed at once.
+    """
+    output: dict[int, list[bytes]] = {1: [], 2: []}
+    seconds = 0.0
+    if not argv:
+        return 126, b"", b"", 0.0
+    inner = Surroundings(around.now, dict(around.env), around.files, around.hostname, around.stdin)
+    process = run_program(inner, argv)
+    for _ in range(_MOST_EFFECTS * 10):
+        try:
+            effect = next(process)
+        except StopIteration as end:
+            return end.value, b"".join(output[1]), b"".join(output[2]), seconds
+        if isinstance(effect, Write):
+            output[effect.stream].append(effect.data)
+        elif isinstance(effect, Pause):
+            seconds += effect.seconds
+            if seconds == math.inf:
+                break
+    return KILLED, b"".join(output[1]), b"".join(output[2]), math.inf

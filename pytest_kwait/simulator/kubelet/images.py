@@ -1,0 +1,116 @@
+"""Images: what their names mean, which can be had, and what a container of one runs by default.
+
+busybox is there from the start. Nothing can be pulled from a host that ends in `.invalid`, as that
+name never resolves. Every other image is pulled and takes its programs' names on trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+__all__ = ["Image", "InvalidImage", "canonical", "is_busybox", "parse_image", "pull_failure"]
+
+_DOMAIN = re.compile(
+    r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::\d+)?"
+)
+_PATH = re.compile(
+    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
+)
+_TAG = re.compile(r"[\w][\w.-]{0,127}")
+_DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
+
+
+class InvalidImage(Exception):  # noqa: N818 - named as the API's reason
+    """The name is no reference to an image; `str` is why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A reference in its parts.
+
+    Args:
+        domain: the registry, for example `docker.io`.
+        path: the repository, for example `library/busybox`.
+        tag: the tag; empty with a digest alone.
+        digest: the digest; empty without.
+    """
+
+    domain: str
+    path: str
+    tag: str = ""
+    digest: str = ""
+
+    def __str__(self) -> str:
+        tag = f":{self.tag}" if self.tag else ""
+        return f"{self.domain}/{self.path}{tag}{f'@{self.digest}' if self.digest else ''}"
+
+    @property
+    def image_id(self) -> str:
+        """What a container's status names as `imageID`."""
+        digest = self.digest or f"sha256:{hashlib.sha256(str(self).encode()).hexdigest()}"
+        return f"{self.domain}/{self.path}@{digest}"
+
+    @property
+    def size(self) -> int:
+        """A size in bytes that is always the same for the same image."""
+        return 4_000_000 + int(hashlib.sha256(self.path.encode()).hexdigest()[:6], 16) * 4
+
+
+def parse_image(name: str) -> Image:
+    """The reference that `name` is, with what it leaves out.
+
+    Raises:
+        InvalidImage: it is none.
+
+    Source: github.com/distribution/reference, `ParseNormalizedNamed`.
+    """
+    rest, _, digest = name.partition("@")
+    if digest and _DIGEST.fullmatch(digest) is None:
+        raise InvalidImage("invalid reference format")
+    head, colon, tail = rest.rpartition(":")
+    tag = ""
+    if colon and "/" not in tail:
+        rest, tag = head, tail
+        if _TAG.fullmatch(tag) is None:
+            raise InvalidImage("invalid reference format")
+    domain, slash, path = rest.partition("/")
+    if not slash or not (
+        "." in domain or ":" in domain or domain == "localhost" or domain.lower() != domain
+    ):
+        domain, path = "docker.io", rest
+    if domain == "docker.io" and "/" not in path:
+        path = f"library/{path}"
+    if path.lower() != path:
+        raise InvalidImage(f"invalid reference format: repository name ({path}) must be lowercase")
+    if _PATH.fullmatch(path) is None or _DOMAIN.fullmatch(domain) is None:
+        raise InvalidImage("invalid reference format")
+    return Image(domain, path, tag or ("" if digest else "latest"), digest)
+
+
+def canonical(name: str) -> str:
+    """The full name, for example `docker.io/library/busybox:1.36`; what is no reference stays as it is."""
+    try:
+        return str(parse_image(name))
+    except InvalidImage:
+        return name
+
+
+def is_busybox(image: Image) -> bool:
+    """Whether it is an image whose programs are known."""
+    return image.path.rpartition("/")[2] == "busybox"
+
+
+def pull_failure(name: str, image: Image) -> str:
+    """Why the image cannot be pulled, in the container runtime's words; empty where it can."""
+    if image.domain.lower() != image.domain:
+        return f'failed to parse image reference "{name}": invalid reference format: repository name must be lowercase'
+    host = image.domain.partition(":")[0]
+    if host.rpartition(".")[2] != "invalid":
+        return ""
+    what = image.digest or image.tag
+    return (
+        f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": failed to do request: '
+        f'Head "https://{image.domain}/v2/{image.path}/manifests/{what}": dial tcp: lookup {host}: no such host'
+    )

@@ -1,0 +1,329 @@
+"""A node and its kubelet: the Node object and its lease, the pods bound to it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import rfc3339_micro
+from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+from pytest_kwait.scheduler.algorithm.predicates import Demand, find_rejection
+from pytest_kwait.simulator.controllers.events import NORMAL, EventRecorder
+from pytest_kwait.simulator.kubelet.backoff import Backoff
+from pytest_kwait.simulator.kubelet.images import Image, is_busybox
+from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.status_error import StatusError, internal_error
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.kubelet.containers import Container
+
+__all__ = ["NodeAgent"]
+
+# Seconds between looks at the containers; source: kubelet.go, `genericPlegRelistPeriod`.
+_RELIST = 1.0
+# Seconds between renewals of the lease and of the Node's status.
+# Source: kubelet config defaults, `nodeLeaseDurationSeconds` / 4, `nodeStatusReportFrequency`.
+_RENEW = 10.0
+_REPORT = 300.0
+_LEASE_SECONDS = 40
+_LEASES = "kube-node-lease"
+_KUBELET_PORT = 10250
+
+_CAPACITY = {
+    "cpu": "8",
+    "ephemeral-storage": "104857600Ki",
+    "hugepages-1Gi": "0",
+    "hugepages-2Mi": "0",
+    "memory": "32505856Ki",
+    "pods": "110",
+}
+_CONDITIONS = (
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+class NodeAgent:
+    """One node's kubelet.
+
+    Args:
+        api: the cluster.
+        name: the node's name.
+        number: from 1; what addresses are made of.
+    """
+
+    def __init__(self, api: ClusterApi, name: str, number: int) -> None:
+        self.api = api
+        self.clock = api.clock
+        self.name = name
+        self.address = f"172.30.{number // 250}.{number % 250 + 1}"
+        self.recorder = EventRecorder(api, "kubelet", name)
+        self.backoff = Backoff(api.clock.scale)
+        self._subnet = f"10.{244 + number // 250}.{number % 250}"
+        self._next_address = 1
+        self._addresses: dict[str, str] = {}
+        self._images: dict[str, Image] = {}
+        self._workers: dict[str, PodWorker] = {}
+        self._by_name: dict[tuple[str, str], PodWorker] = {}
+        self._dirty: dict[PodWorker, None] = {}
+        self._relisting = False
+        self._info: NodeInfo | None = None
+
+    # -- the Node
+
+    def register(self) -> None:
+        """Make the Node, Ready, and its lease; keep both fresh from then on."""
+        stamp = self.clock.stamp()
+        allocatable = {**_CAPACITY, "memory": "32403456Ki", "ephemeral-storage": "96636764160"}
+        machine = uuid.uuid5(uuid.NAMESPACE_DNS, self.name)
+        node: Obj = {
+            "metadata": {
+                "name": self.name,
+                "labels": {
+                    "beta.kubernetes.io/arch": "amd64",
+                    "beta.kubernetes.io/os": "linux",
+                    "kubernetes.io/arch": "amd64",
+                    "kubernetes.io/hostname": self.name,
+                    "kubernetes.io/os": "linux",
+                },
+                "annotations": {
+                    "node.alpha.kubernetes.io/ttl": "0",
+                    "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+                },
+            },
+            "spec": {"podCIDR": f"{self._subnet}.0/24", "podCIDRs": [f"{self._subnet}.0/24"]},
+        }
+        created = self.api.create("nodes", node)
+        status: Obj = {
+            "addresses": [
+                {"type": "InternalIP", "address": self.address},
+                {"type": "Hostname", "address": self.name},
+            ],
+            "capacity": dict(_CAPACITY),
+            "allocatable": allocatable,
+            "conditions": [
+                {
+                    "type": kind, "status": value, "lastHeartbeatTime": stamp, "lastTransitionTime": stamp,
+                    "reason": reason, "message": message,
+                }
+                for kind, value, reason, message in _CONDITIONS
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": _KUBELET_PORT}},
+            "nodeInfo": {
+                "architecture": "amd64", "bootID": str(uuid.uuid4()), "containerRuntimeVersion": "containerd://2.1.0",
+                "kernelVersion": "6.12.0", "kubeProxyVersion": "", "machineID": machine.hex,
+                "kubeletVersion": self.api.kinds.version.get("gitVersion", ""), "operatingSystem": "linux",
+                "osImage": "pytest-kwait embedded", "systemUUID": str(machine),
+            },
+        }  # fmt: skip
+        stored = self.api.update_status("nodes", {**clone(created), "status": status})
+        self._info = NodeInfo(stored)
+        self._create_lease(stored)
+        self.recorder.event(stored, ("v1", "Node"), NORMAL, "Starting", "Starting kubelet.")
+        self.clock.call_later(_RENEW, self._renew)
+        self.clock.call_later(_REPORT, self._report)
+
+    def _create_lease(self, node: Obj) -> None:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": uid_of(node)}
+        lease: Obj = {
+            "metadata": {"name": self.name, "namespace": _LEASES, "ownerReferences": [owner]},
+            "spec": {
+                "holderIdentity": self.name,
+                "leaseDurationSeconds": _LEASE_SECONDS,
+                "renewTime": rfc3339_micro(self.clock.time()),
+            },
+        }
+        self.api.create("leases.coordination.k8s.io", lease, _LEASES)
+
+    def _renew(self) -> None:
+        def renew(lease: Obj) -> None:
+            lease["spec"]["renewTime"] = rfc3339_micro(self.clock.time())
+
+        try:
+            self.api.modify("leases.coordination.k8s.io", self.name, _LEASES, renew)
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+            # The lease, or the node with it, was deleted: a real kubelet makes the lease again.
+            node = self.api.find("nodes", self.name)
+            if node is not None:
+                self._create_lease(node)
+        self.clock.call_later(_RENEW, self._renew)
+
+    def _report(self) -> None:
+        stamp = self.clock.stamp()
+
+        def beat(node: Obj) -> None:
+            for condition in node["status"].get("conditions") or ():
+                condition["lastHeartbeatTime"] = stamp
+
+        try:
+            self.api.modify("nodes", self.name, "", beat, subresource="status")
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+        self.clock.call_later(_REPORT, self._report)
+
+    # -- pods
+
+    def pod_changed(self, change: str, pod: Obj) -> None:
+        """A pod that is bound to this node changed."""
+        uid = uid_of(pod)
+        worker = self._workers.get(uid)
+        if change == "DELETED":
+            if worker is not None:
+                worker.gone()
+                self._forget(worker, pod)
+        elif worker is not None:
+            worker.updated(pod)
+        else:
+            self._admit(pod)
+
+    def _admit(self, pod: Obj) -> None:
+        worker = PodWorker(self, pod)
+        self._workers[uid_of(pod)] = worker
+        self._by_name[namespace_of(pod), name_of(pod)] = worker
+        rejection = self._rejection(pod)
+        if rejection is not None:
+            self.clock.call_later(0, lambda: worker.reject(*rejection))
+            return
+        if self._info is not None:
+            self._info.add(pod)
+        worker.sync()
+
+    def _rejection(self, pod: Obj) -> tuple[str, str] | None:
+        """Why a pod that is bound may not run here: reason and message.
+
+        Source: lifecycle/predicate.go, `predicateAdmitHandler.Admit`.
+        """
+        if self._info is None or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            return None
+        demand = Demand.of(
+            {**pod, "spec": {**pod["spec"], "tolerations": [{"operator": "Exists"}]}}
+        )
+        found = find_rejection(demand, self._info)
+        if found is None:
+            return None
+        reason = found.reasons[0]
+        if reason.startswith("node(s) didn't match Pod's node affinity"):
+            return (
+                "NodeAffinity",
+                "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+            )
+        if "free ports" in reason:
+            return "NodePorts", f"Predicate NodePorts failed: {reason}"
+        name = "pods" if reason == "Too many pods" else reason.removeprefix("Insufficient ")
+        asked = 1 if name == "pods" else demand.requests.get(name, 0)
+        used = self._info.pod_count if name == "pods" else self._info.requested.get(name, 0)
+        capacity = self._info.allocatable.get(name, 0)
+        message = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {capacity}"
+        return f"OutOf{name}", message
+
+    def ended(self, worker: PodWorker) -> None:
+        """None of the pod's containers will run again: it takes no room any more."""
+        if self._info is not None:
+            self._info.remove(worker.pod)
+        self._addresses.pop(uid_of(worker.pod), None)
+
+    def _forget(self, worker: PodWorker, pod: Obj) -> None:
+        self.ended(worker)
+        uid = uid_of(pod)
+        self._workers.pop(uid, None)
+        self._dirty.pop(worker, None)
+        self.backoff.forget(f"{uid}/")
+        key = (namespace_of(pod), name_of(pod))
+        if self._by_name.get(key) is worker:
+            del self._by_name[key]
+
+    def relist(self, worker: PodWorker) -> None:
+        """Containers of the pod changed: it is synced with the next look at all containers."""
+        self._dirty[worker] = None
+        if not self._relisting:
+            self._relisting = True
+            period = _RELIST * self.clock.scale
+            left = period - self.clock.monotonic() % period
+            self.clock.call_later(left, self._look, scaled=False)
+
+    def _look(self) -> None:
+        self._relisting = False
+        dirty, self._dirty = self._dirty, {}
+        for worker in dirty:
+            worker.sync()
+
+    def assign_address(self, pod: Obj) -> str:
+        """An address for the pod, free again when it has ended."""
+        if pod["spec"].get("hostNetwork"):
+            return self.address
+        taken = set(self._addresses.values())
+        for _ in range(254):
+            self._next_address = self._next_address % 254 + 1
+            address = f"{self._subnet}.{self._next_address}"
+            if address not in taken:
+                break
+        self._addresses[uid_of(pod)] = address
+        return address
+
+    def has_image(self, image: Image) -> bool:
+        """Whether the image is on the node."""
+        return is_busybox(image) or str(image) in self._images
+
+    def keep_image(self, image: Image) -> None:
+        """The image was pulled."""
+        self._images[str(image)] = image
+
+    # -- what the API server asks
+
+    def pods(self) -> Obj:
+        """The PodList of what the node runs."""
+        items = [clone(worker.pod) for worker in self._workers.values()]
+        return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+
+    def _container(
+        self, namespace: str, pod: str, container: str, *, previous: bool = False
+    ) -> Container | None:
+        worker = self._by_name.get((namespace, pod))
+        return worker.starts.instance(container, previous=previous) if worker is not None else None
+
+    def logs(
+        self, namespace: str, pod: str, container: str, *, previous: bool = False
+    ) -> list[tuple[float, bytes]]:
+        """What a container has written so far; nothing where it never ran."""
+        found = self._container(namespace, pod, container, previous=previous)
+        return list(found.log) if found is not None else []
+
+    async def follow(
+        self, namespace: str, pod: str, container: str
+    ) -> AsyncIterator[tuple[float, bytes]]:
+        """What a container writes from its first line until it ends."""
+        found = self._container(namespace, pod, container)
+        if found is None:
+            return
+        async for line in found.follow():
+            yield line
+
+    def exec(
+        self, namespace: str, pod: str, container: str, argv: list[str]
+    ) -> tuple[int, bytes, bytes]:
+        """Run a command in a container: exit code, standard output, standard error.
+
+        Raises:
+            StatusError: the container does not run.
+        """
+        found = self._container(namespace, pod, container)
+        if found is None or not found.running:
+            raise internal_error(
+                f'unable to upgrade connection: container not found ("{container}")'
+            )
+        code, out, err, _ = found.execute(argv)
+        return code, out, err

@@ -1,0 +1,467 @@
+"""One pod on one node, from its first sync to its removal.
+
+A sync first publishes what the last one led to and then acts, as the kubelet does: what an
+attempt came to is seen in the status only with the next sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.events import NORMAL, WARNING
+from pytest_kwait.simulator.controllers.pods import moment
+from pytest_kwait.simulator.kubelet.container_starts import ContainerStarts
+from pytest_kwait.simulator.kubelet.containers import KILLED, Container
+from pytest_kwait.simulator.kubelet.environment import missing_volume
+from pytest_kwait.simulator.kubelet.images import canonical
+from pytest_kwait.simulator.kubelet.status import (
+    KUBELET_CONDITIONS,
+    is_sidecar,
+    pod_conditions,
+    pod_phase,
+    should_restart,
+)
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.kubelet.node import NodeAgent
+
+__all__ = ["PodWorker"]
+
+# Seconds, scaled: what a sandbox with its network takes, and what taking it down does.
+_SANDBOX = 0.3
+_TEARDOWN = 0.5
+# Seconds between tries to mount a volume: doubling from the first to the most.
+# Source: pkg/util/goroutinemap/exponentialbackoff.
+_MOUNT_FIRST = 0.5
+_MOUNT_MOST = 122.0
+
+_UNKNOWN_END = {
+    "exitCode": KILLED,
+    "reason": "ContainerStatusUnknown",
+    "message": "The container could not be located when the pod was terminated",
+    "startedAt": None,
+    "finishedAt": None,
+}
+_ENDED = ("Succeeded", "Failed")
+_DEADLINE = "Pod was active on the node longer than the specified deadline"
+
+
+class PodWorker:
+    """Runs one pod.
+
+    Args:
+        node: the kubelet it belongs to.
+        pod: the pod as bound.
+    """
+
+    def __init__(self, node: NodeAgent, pod: Obj) -> None:
+        self.node = node
+        self.api = node.api
+        self.pod = pod
+        self.pod_ip = ""
+        self.starts = ContainerStarts(self)
+        self._status: Obj = clone(pod.get("status") or {})
+        self._sandbox = False
+        self._begun = False
+        self._mount_delay = _MOUNT_FIRST
+        self._evicted: tuple[str, str] | None = None
+        self._task: Generator[float | None, None, None] | None = None
+        self._again = False
+        self._planned = False
+        self._idle = False
+        self._stepping = False
+        self._terminating = False
+        self._finished = False
+        self._removed = False
+
+    # -- turns
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the pod's deletion has begun."""
+        return "deletionTimestamp" in self.pod["metadata"]
+
+    @property
+    def finished(self) -> bool:
+        """Whether no container of the pod will ever run again."""
+        return self._finished
+
+    @property
+    def sandbox(self) -> bool:
+        """Whether the pod's sandbox is up."""
+        return self._sandbox
+
+    def updated(self, pod: Obj) -> None:
+        """The pod changed in the API."""
+        before, self.pod = self.pod, pod
+        if (
+            "deletionTimestamp" in pod["metadata"] and "deletionTimestamp" not in before["metadata"]
+        ) or _spec_key(pod) != _spec_key(before):
+            self.sync()
+
+    def gone(self) -> None:
+        """The pod is no longer in the API: end what is left without a word."""
+        self._removed = True
+        self._finished = True
+        if not self._stepping and self._task is not None:
+            self._task.close()
+        self._task = None
+        self.starts.kill_all()
+
+    def sync(self) -> None:
+        """Look at the pod in one of the next turns."""
+        self._again = True
+        if self._task is None and not self._planned and not self._removed:
+            self._planned = True
+            self.node.clock.call_later(0, self._begin)
+        elif (
+            self._task is not None and self.deleted and not self._terminating and not self._planned
+        ):
+            # A deletion does not wait for a pull.
+            self._planned = True
+            self.node.clock.call_later(0, self._interrupt)
+
+    def poke(self) -> None:
+        """A container ended: go on with what waits for it."""
+        self.node.clock.call_later(0, self._resume)
+
+    def _interrupt(self) -> None:
+        self._planned = False
+        if self._task is not None and not self._terminating:
+            self._task.close()
+            self._task = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._planned = False
+        if self._removed or self._task is not None or not self._again:
+            return
+        self._again = False
+        self._task = self._sync()
+        self._advance(self._task)
+
+    def _resume(self) -> None:
+        if self._idle and self._task is not None:
+            self._advance(self._task)
+
+    def _advance(self, task: Generator[float | None, None, None]) -> None:
+        if self._task is not task or self._removed:
+            return
+        self._idle = False
+        self._stepping = True
+        try:
+            pause = next(task)
+        except StopIteration:
+            self._task = None
+            if self._again:
+                self.sync()
+            return
+        finally:
+            self._stepping = False
+        if pause is None:
+            self._idle = True
+        else:
+            self.node.clock.call_later(pause, lambda: self._advance(task))
+
+    # -- one sync
+
+    def _sync(self) -> Generator[float | None, None, None]:
+        if self._finished:
+            if self.deleted:
+                self._remove()
+            return
+        if not self._begun:
+            self._begun = True
+            self._watch_deadline()
+        if self._evicted is None and self._past_deadline():
+            self._evicted = ("DeadlineExceeded", _DEADLINE)
+            self.event(NORMAL, "DeadlineExceeded", _DEADLINE)
+        phase = self._publish()
+        if self.deleted or self._evicted is not None or phase in _ENDED:
+            yield from self._terminate(phase)
+            return
+        if not self._sandbox:
+            missing = missing_volume(self.api, self.pod)
+            if missing is not None:
+                self._wait_for_volume(*missing)
+                return
+            yield _SANDBOX
+            self._sandbox = True
+            self.pod_ip = self.node.assign_address(self.pod)
+            self._publish_sandbox()
+            self.node.relist(self)
+        if self.starts.only_sidecars_run():
+            yield from self._stop(self.starts.running())
+            self._sandbox = False
+            yield from self._terminate(self._publish())
+            return
+        yield from self.starts.run()
+
+    def _wait_for_volume(self, volume: str, why: str) -> None:
+        self.event(
+            WARNING, "FailedMount", f'MountVolume.SetUp failed for volume "{volume}" : {why}'
+        )
+        self.node.clock.call_later(self._mount_delay, self.sync)
+        self._mount_delay = min(self._mount_delay * 2, _MOUNT_MOST)
+
+    def _terminate(self, phase: str) -> Generator[float | None, None, None]:
+        """Stop everything, publish the end, and let go of a pod that is deleted."""
+        self._terminating = True
+        self.starts.stop_probes()
+        running = self.starts.running()
+        yield from self._stop(running)
+        over = phase in _ENDED
+        if not running and not over:
+            self._sandbox = False
+            self._publish()
+        if not running:
+            yield _TEARDOWN
+        self._sandbox = False
+        self._finished = True
+        self._publish()
+        self.node.ended(self)
+        if self.deleted:
+            if running:
+                yield _TEARDOWN
+            self._remove()
+
+    def _stop(self, running: list[Container]) -> Generator[float | None, None, None]:
+        """End containers with their grace; sidecars outlive the containers they serve."""
+        for container in running:
+            message = f"Stopping container {container.name}"
+            self.container_event(container.name, NORMAL, "Killing", message)
+        grace = self._grace()
+        sidecars = {
+            one["name"] for one in self.pod["spec"].get("initContainers") or () if is_sidecar(one)
+        }
+        for late in (False, True):
+            for container in running:
+                if (container.name in sidecars) == late:
+                    container.stop(grace)
+            while any(one.running and (one.name in sidecars) == late for one in running):
+                yield None
+
+    def _grace(self) -> float:
+        metadata = self.pod["metadata"]
+        seconds = metadata.get("deletionGracePeriodSeconds")
+        if seconds is None:
+            seconds = self.pod["spec"].get("terminationGracePeriodSeconds", 30)
+        return float(seconds)
+
+    def _remove(self) -> None:
+        """The last word: the object goes, unless a finalizer keeps it."""
+        try:
+            self.api.delete(
+                "pods", name_of(self.pod), namespace_of(self.pod), uid=uid_of(self.pod), grace=0
+            )
+        except StatusError as error:
+            if error.reason not in ("NotFound", "Conflict"):
+                raise
+
+    def _watch_deadline(self) -> None:
+        limit = self.pod["spec"].get("activeDeadlineSeconds")
+        if limit is not None:
+            self.node.clock.call_later(float(limit), self.sync, scaled=False)
+
+    def _past_deadline(self) -> bool:
+        limit = self.pod["spec"].get("activeDeadlineSeconds")
+        start = self._status.get("startTime")
+        if limit is None or start is None:
+            return False
+        # The start is cut to seconds, so this comes up to a second early, as upstream.
+        return self.node.clock.time() - moment(start) >= float(limit)
+
+    # -- status
+
+    def reject(self, reason: str, message: str) -> None:
+        """Refuse a pod that does not fit here although it is bound."""
+        self._finished = True
+        self.event(WARNING, reason, message)
+        status = {
+            **(self.pod.get("status") or {}),
+            "phase": "Failed",
+            "reason": reason,
+            "message": f"Pod was rejected: {message}",
+            "observedGeneration": self.pod["metadata"].get("generation", 1),
+        }
+        status.setdefault("startTime", self.node.clock.stamp())
+        self._write(status)
+
+    def _publish(self) -> str:
+        """Write what is so now; the phase that the containers amount to."""
+        status, phase = self._generate()
+        self._write(status)
+        return phase
+
+    def _publish_sandbox(self) -> None:
+        """The sandbox is told at once, before anything else is looked at again."""
+        stamp, conditions = self.node.clock.stamp(), []
+        for condition in self._status.get("conditions") or ():
+            if condition["type"] == "PodReadyToStartContainers":
+                condition = {**condition, "status": "True", "lastTransitionTime": stamp}
+            conditions.append(condition)
+        self._write({**self._status, "conditions": conditions})
+
+    def _generate(self) -> tuple[Obj, str]:
+        pod = {
+            **self.pod,
+            "status": {**(self.pod.get("status") or {}), "conditions": self._conditions_so_far()},
+        }
+        spec, stamp = pod["spec"], self.node.clock.stamp()
+        init_names = [one["name"] for one in spec.get("initContainers") or ()]
+        statuses = {
+            one["name"]: self._container_status(one, one["name"] in init_names)
+            for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
+        }
+        started = any(self.starts.current(one["name"]) is not None for one in spec["containers"])
+        phase = pod_phase(pod, statuses, terminal=self._finished, initialized=started)
+        if self._evicted is not None:
+            phase = "Failed"
+        conditions = pod_conditions(
+            pod, statuses, phase, sandbox=self._sandbox, started=started, stamp=stamp
+        )
+        published = phase
+        if self._finished and phase not in _ENDED:
+            # A pod that is over has no waiting containers: what never ran counts as failed.
+            _settle(statuses[one["name"]] for one in spec["containers"])
+            phase = published = "Failed"
+        elif phase in _ENDED and not self._finished:
+            # Not before the sandbox is gone: until then something might still run.
+            published = self._status.get("phase") or "Pending"
+        status: Obj = {
+            "observedGeneration": pod["metadata"].get("generation", 1),
+            "phase": published,
+            "conditions": conditions,
+        }
+        if self._evicted is not None and self._finished:
+            status["reason"], status["message"] = self._evicted
+        status["hostIP"] = self.node.address
+        status["hostIPs"] = [{"ip": self.node.address}]
+        if self.pod_ip:
+            status["podIP"] = self.pod_ip
+            status["podIPs"] = [{"ip": self.pod_ip}]
+        status["startTime"] = self._status.get("startTime") or stamp
+        if init_names:
+            status["initContainerStatuses"] = [statuses[name] for name in init_names]
+        regular = sorted(one["name"] for one in spec["containers"])
+        status["containerStatuses"] = [statuses[name] for name in regular]
+        status["qosClass"] = (self.pod.get("status") or {}).get("qosClass", "BestEffort")
+        status["resources"] = {}
+        return status, phase
+
+    def _conditions_so_far(self) -> list[Obj]:
+        """The API's conditions of others, and our own as we wrote them."""
+        last = (self.pod.get("status") or {}).get("conditions") or []
+        written = self._status.get("conditions") or []
+        ours = [one for one in written if one["type"] in KUBELET_CONDITIONS]
+        types = {one["type"] for one in ours}
+        return [*(one for one in last if one["type"] not in types), *ours]
+
+    def _container_status(self, spec: Obj, init: bool) -> Obj:
+        name = spec["name"]
+        current, last = self.starts.current(name), self.starts.last(name)
+        waiting = {
+            "reason": "PodInitializing"
+            if self.pod["spec"].get("initContainers")
+            else "ContainerCreating"
+        }
+        status: Obj = {"name": name, "state": {"waiting": waiting}, "lastState": {}}
+        if current is not None:
+            status["state"] = current.state()
+        if last is not None:
+            status["lastState"] = last.state()
+        trouble = self.starts.trouble(name)
+        if trouble is not None and self._starts_again(spec, current):
+            if current is not None and current.exited:
+                status["lastState"] = current.state()
+            status["state"] = {"waiting": {"reason": trouble[0], "message": trouble[1]}}
+        running = "running" in status["state"]
+        started = running and self.starts.is_started(name)
+        ready = started and self.starts.is_ready(name)
+        if init and not is_sidecar(spec):
+            ready = current is not None and current.exit_code == 0
+            started = running
+        status["ready"] = ready
+        status["restartCount"] = current.restart_count if current is not None else 0
+        status["image"] = spec["image"] if current is None else canonical(spec["image"])
+        status["imageID"] = "" if current is None else current.image.image_id
+        if current is not None:
+            status["containerID"] = current.container_id
+        status["started"] = started
+        resources = spec.get("resources") or {}
+        if current is not None:
+            if resources.get("requests"):
+                status["allocatedResources"] = clone(resources["requests"])
+            status["resources"] = clone(resources)
+        mounts = [_mount_status(one) for one in spec.get("volumeMounts") or ()]
+        if mounts:
+            status["volumeMounts"] = mounts
+        return status
+
+    def _starts_again(self, spec: Obj, current: Container | None) -> bool:
+        if self.deleted or self._finished:
+            return False
+        if current is None:
+            return True
+        return current.exited and should_restart(self.pod, spec, current.exit_code or 0)
+
+    def _write(self, status: Obj) -> None:
+        if self._removed or status == self._status:
+            return
+        self._status = status
+        try:
+            # The pod in the API may be newer than ours: its status is ours to write all the same.
+            metadata = {
+                key: value
+                for key, value in self.pod["metadata"].items()
+                if key != "resourceVersion"
+            }
+            stored = self.api.update_status(
+                "pods", {**self.pod, "metadata": metadata, "status": clone(status)}
+            )
+        except StatusError as error:
+            if error.reason not in ("NotFound", "Conflict"):
+                raise
+            return
+        self.pod = stored
+
+    # -- events
+
+    def event(self, severity: str, reason: str, message: str) -> None:
+        """Tell something of the pod."""
+        self.node.recorder.event(self.pod, ("v1", "Pod"), severity, reason, message)
+
+    def container_event(self, name: str, severity: str, reason: str, message: str) -> None:
+        """Tell something of one of its containers."""
+        init = any(one["name"] == name for one in self.pod["spec"].get("initContainers") or ())
+        path = f"spec.{'initContainers' if init else 'containers'}{{{name}}}"
+        self.node.recorder.event(
+            self.pod, ("v1", "Pod"), severity, reason, message, field_path=path
+        )
+
+
+def _spec_key(pod: Obj) -> object:
+    """What of a pod the kubelet acts on: its spec, and others' conditions for readiness gates."""
+    if not pod["spec"].get("readinessGates"):
+        return pod["spec"]
+    gates = {gate["conditionType"] for gate in pod["spec"]["readinessGates"]}
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return pod["spec"], [(one["type"], one["status"]) for one in conditions if one["type"] in gates]
+
+
+def _settle(statuses: Iterable[Obj]) -> None:
+    for status in statuses:
+        if "terminated" not in status["state"]:
+            status["state"] = {"terminated": dict(_UNKNOWN_END)}
+            status["ready"] = status["started"] = False
+
+
+def _mount_status(mount: Obj) -> Obj:
+    status: Obj = {"name": mount["name"], "mountPath": mount["mountPath"]}
+    if mount.get("readOnly"):
+        status["readOnly"] = True
+        status["recursiveReadOnly"] = "Disabled"
+    return status
