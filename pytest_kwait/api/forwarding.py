@@ -131,24 +131,25 @@ class PortForward:
         thread.start()
 
     def _serve(self, local: socket.socket, guard: Guard) -> None:
-        try:
-            with local:
+        with local:
+            try:
                 query = {"ports": self._remote_port}
                 channels = Channels(self._transport, self._path, query, (V4,), guard)
                 try:
                     _Pump(local, channels).run()
                 finally:
                     channels.close()
-        except (ApiError, DeadlineExceeded, OSError) as error:
-            # An OSError is the local side's: it reset its connection.
-            if guard.cause is not Cause.CLOSED:
-                self.errors.append(str(error))
-                _log.info("port %d of %s: %s", self._remote_port, self._path, error)
-        finally:
-            guard.release()
-            with self._lock:
-                self._guards.discard(guard)
-                self._threads.discard(threading.current_thread())
+            except (ApiError, DeadlineExceeded, OSError) as error:
+                # An OSError is the local side's: it reset its connection. Kept before the local
+                # connection is closed, so that who sees it closed finds out why.
+                if guard.cause is not Cause.CLOSED:
+                    self.errors.append(str(error))
+                    _log.info("port %d of %s: %s", self._remote_port, self._path, error)
+            finally:
+                guard.release()
+                with self._lock:
+                    self._guards.discard(guard)
+                    self._threads.discard(threading.current_thread())
 
 
 class _Pump:

@@ -116,7 +116,7 @@ def test_what_the_pod_refuses_is_kept(
             socket.create_connection(forward.address, 5) as local,
         ):
             assert everything(local) == b""
-        assert forward.errors == [message]
+            assert forward.errors == [message]
         session.close()
 
 
