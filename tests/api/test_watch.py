@@ -230,9 +230,8 @@ def test_a_cut_connection_is_a_connection_reset(soon: Deadline) -> None:
         with pytest.raises(ApiError) as raised:
             next(watch)
         assert (raised.value.status, raised.value.reason) == (0, "ConnectionReset")
-        assert str(raised.value) == (
-            f"GET {PATH}: ConnectionReset: {server.address}: Response ended prematurely"
-        )
+        # The rest is urllib3's, in other words in each of its versions.
+        assert str(raised.value).startswith(f"GET {PATH}: ConnectionReset: {server.address}: ")
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
