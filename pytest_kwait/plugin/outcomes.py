@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Placement", "is_kept", "placements", "report_kept"]
 
+_MACHINERY = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
+"""Where frames of a traceback say nothing to the user about an error of ours."""
+
 _kept_nodes_key = pytest.StashKey[set[Any]]()
 _kept_lines_key = pytest.StashKey[list[str]]()
 _placements_key = pytest.StashKey[list["Placement"]]()
@@ -52,13 +55,13 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let an error of ours speak for itself, and note which namespaces its test wants kept."""
-    if (
-        call.excinfo is not None
-        and isinstance(call.excinfo.value, KwaitError)
-        and not item.config.getoption("fulltrace", default=False)
-    ):
-        _leave_message(call.excinfo)
+    excinfo = call.excinfo
+    ours = excinfo is not None and isinstance(excinfo.value, KwaitError)
+    shortened = ours and not item.config.getoption("fulltrace", default=False)
+    in_user_code = excinfo is not None and shortened and _cut_traceback(excinfo)
     report = yield
+    if excinfo is not None and shortened and not in_user_code:
+        report.longrepr = excinfo.getrepr(style="value")
     keep = _keep(item)
     if keep == "always" or (keep == "failed" and report.failed):
         chain = item.listchain()
@@ -116,16 +119,21 @@ def _keep(item: pytest.Item) -> str:
         return "never"
 
 
-def _leave_message(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Cut our own frames and the errors behind the error: its message tells what they tell."""
+def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    """End the traceback of an error of ours in the user's code; False if it never was there.
+
+    The errors behind the error go as well: its message tells what they tell.
+    """
     error = excinfo.value
     error.__cause__ = None
     error.__suppress_context__ = True
-    above: TracebackType | None = None
-    frame: TracebackType | None = excinfo.tb
-    while frame is not None:
-        if frame.tb_frame.f_globals.get("__name__", "").startswith("pytest_kwait."):
-            if above is not None:
-                above.tb_next = None
-            return
-        above, frame = frame, frame.tb_next
+    last: TracebackType | None = None
+    entry: TracebackType | None = excinfo.tb
+    while entry is not None:
+        module = str(entry.tb_frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _MACHINERY:
+            last = entry
+        entry = entry.tb_next
+    if last is not None:
+        last.tb_next = None
+    return last is not None

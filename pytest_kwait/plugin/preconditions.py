@@ -19,30 +19,57 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.bound_wait import BoundWait
 
+_preconditions_key = pytest.StashKey["Preconditions"]()
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Have the fixtures made that the markers need, then apply and wait."""
-    waits = [mark for mark in item.iter_markers() if mark.name in WAIT_NAMES]
-    manifests = list(item.iter_markers_with_node("manifests"))
-    if not (waits or manifests):
-        return (yield)
+
+class Preconditions:
+    """What the markers of one test ask for.
+
+    Args:
+        item: the test.
+    """
+
+    def __init__(self, item: pytest.Item) -> None:
+        self.waits = [mark for mark in item.iter_markers() if mark.name in WAIT_NAMES]
+        self.manifests = list(item.iter_markers_with_node("manifests"))
+
+    def __bool__(self) -> bool:
+        return bool(self.waits or self.manifests)
+
+    def meet(self, item: pytest.Function) -> None:
+        """Apply and wait, with the fixtures of the test."""
+        bench = cast("Bench", item.funcargs["kwait"])
+        # The manifests of a bench that several tests share were applied when it was made; what
+        # only this test asks for is applied for this test.
+        shared = set(bench_owner(item).listchain())
+        for node, mark in reversed(self.manifests):
+            if node not in shared:
+                bench.apply(*mark.args)
+        for mark in reversed(self.waits):
+            cast("BoundWait", item.funcargs[mark.name])(*mark.args, **mark.kwargs)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have the fixtures made that the markers need."""
+    preconditions = Preconditions(item)
+    if not preconditions:
+        return
     try:
         # Again: a hook of the user may have added markers since they were collected.
         check_markers(item)
     except InvalidMarker as error:
         pytest.fail(str(error), pytrace=False)
-    assert isinstance(item, pytest.Function)  # noqa: S101 - check_markers saw to it
-    needed = dict.fromkeys([*item.fixturenames, "kwait", *(mark.name for mark in waits)])
-    item.fixturenames = list(needed)
-    result = yield
-    bench = cast("Bench", item.funcargs["kwait"])
-    # The manifests of a bench that is shared by several tests were applied when it was made; what
-    # only this test asks for is applied for this test.
-    shared = set(bench_owner(item).listchain())
-    for node, mark in reversed(manifests):
-        if node not in shared:
-            bench.apply(*mark.args)
-    for mark in reversed(waits):
-        cast("BoundWait", item.funcargs[mark.name])(*mark.args, **mark.kwargs)
-    return result
+    function = cast("pytest.Function", item)
+    waits = (mark.name for mark in preconditions.waits)
+    function.fixturenames = list(dict.fromkeys([*function.fixturenames, "kwait", *waits]))
+    item.stash[_preconditions_key] = preconditions
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtest_setup")
+def pytest_runtest_setup_last(item: pytest.Item) -> Generator[None, None, None]:
+    """Apply and wait once everything else of the setup is done."""
+    yield
+    if _preconditions_key in item.stash:
+        item.stash[_preconditions_key].meet(cast("pytest.Function", item))
+        del item.stash[_preconditions_key]

@@ -99,5 +99,5 @@ def _refuse_unknown(environ: Mapping[str, str]) -> None:
         if name.startswith("KWAIT_") and name not in known:
             raise pytest.UsageError(
                 f"the environment has {name}, which is no setting of pytest-kwait: "
-                f"{suggestion(name, known)}the names are {', '.join(known)}"
+                f"{suggestion(name, known, prefix='KWAIT_')}the names are {', '.join(known)}"
             )

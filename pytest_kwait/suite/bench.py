@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.api.execution import Execution
+    from pytest_kwait.api.forwarding import PortForward
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.suite.bound_wait import Terms
@@ -248,6 +250,68 @@ class Bench:
                 deadline=deadline,
             )
         )
+
+    def exec(
+        self,
+        pod: str,
+        *command: str,
+        container: str | None = None,
+        stdin: bytes | str | None = None,
+        timeout: Duration | None = None,
+        namespace: str | None = None,
+    ) -> Execution:
+        """Run a command in a container and return how it ended; any exit code is an answer.
+
+        Args:
+            pod: its name, or `pod/name`.
+            *command: the program and its arguments; no shell is added.
+            container: which one; None if there is only one.
+            stdin: what the command reads; None for nothing.
+            timeout: how long it may take; None for the table's `single_call`.
+            namespace: where, unless on this bench.
+
+        Raises:
+            ApiError: the command could not be started.
+            DeadlineExceeded: it did not end in time; says what it has written.
+        """
+        if not command:
+            raise InvalidArgument("command", command, "name a program, for example 'true'")
+        return self._session.exec(
+            namespace or self.namespace,
+            self._pod(pod),
+            command,
+            container=container,
+            stdin=stdin,
+            deadline=self._deadline(timeout),
+        )
+
+    def port_forward(
+        self, pod: str, port: int, *, local_port: int = 0, namespace: str | None = None
+    ) -> PortForward:
+        """Return a local port that ends in a pod, until it is closed or the bench is.
+
+        Args:
+            pod: its name, or `pod/name`; it must be running.
+            port: the port in the pod.
+            local_port: the local port; 0 for any that is free: `.port` tells.
+            namespace: where, unless on this bench.
+
+        Raises:
+            ApiError: there is no such pod, or it is not running.
+            OSError: the local port is taken.
+        """
+        name = self._pod(pod)
+        place = namespace or self.namespace
+        # The deadline of a forward is its life; only asking for the pod must end soon.
+        self._ask(lambda deadline: self._session.get(PODS, name, place, deadline=deadline))
+        forward = self._session.port_forward(
+            place,
+            name,
+            port,
+            local_port=local_port,
+            deadline=Deadline.after(None, self._session.clock),
+        )
+        return self._forwards.enter_context(forward)
 
     def events(self, target: str | None = None, *, namespace: str | None = None) -> Objects:
         """Return the events of the namespace, or of one object, oldest first.

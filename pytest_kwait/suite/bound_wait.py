@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -141,10 +142,11 @@ class BoundWait:
         asked = to_seconds(options["timeout"], what="timeout", allow_zero=False)
         if asked <= allowance.seconds:
             return ""
-        options["timeout"] = max(allowance.seconds, _SHORTEST)
+        # In tenths, for the sake of the message.
+        options["timeout"] = max(math.floor(allowance.seconds * 10) / 10, _SHORTEST)
         return (
             f"its limit of {format_duration(asked)} was cut to "
-            f"{format_duration(round(options['timeout'], 1))} to end before {allowance.reason}"
+            f"{format_duration(options['timeout'])} to end before {allowance.reason}"
         )
 
 

@@ -146,7 +146,10 @@ def _read_text(text: str, place: str) -> Iterator[Document]:
 def _read_yaml(text: str, place: str) -> Iterator[Document]:
     import yaml
 
-    loader = _loader()(text)
+    try:
+        loader = _loader()(text)
+    except yaml.YAMLError as error:
+        raise InvalidManifest(place, f"is no YAML: {str(error).partition(chr(10))[0]}") from error
     number = 0
     try:
         while loader.check_node():
@@ -161,8 +164,6 @@ def _read_yaml(text: str, place: str) -> Iterator[Document]:
         problem = ", ".join(filter(None, (error.context, error.problem)))
         where = f"{place}, document {max(number, 1)}{line}"
         raise InvalidManifest(where, f"is no YAML: {problem}") from error
-    except yaml.YAMLError as error:
-        raise InvalidManifest(place, f"is no YAML: {error}") from error
     finally:
         loader.dispose()
 

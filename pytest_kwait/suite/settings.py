@@ -257,7 +257,7 @@ class Settings:
                 continue
             origin = source(TIMEOUTS)
             for name, seconds in read_timeouts(raw, "timeout", origin).items():
-                limits[name] = Setting(seconds, origin, f"{seconds:g}s")
+                limits[name] = Setting(seconds, origin, _written(seconds))
         return Settings(values, limits)
 
     def setting(self, name: str) -> Setting:
@@ -366,3 +366,9 @@ class Settings:
         limits = {name: setting.value for name, setting in self._timeouts.items()}
         table = Timeouts().merged(limits).scaled(self.timeout_scale)
         return table.merged({"poll": self.poll})
+
+
+def _written(seconds: float) -> str:
+    from pytest_kwait.wait.durations import format_duration
+
+    return format_duration(seconds)

@@ -33,12 +33,19 @@ Reader = Callable[[Any, str, str | None], Any]
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """`did you mean poll? ` when a known name is near, else an empty text."""
+def suggestion(name: str, known: Sequence[str], *, prefix: str = "") -> str:
+    """`did you mean poll? ` when a known name is near, else an empty text.
+
+    Args:
+        name: what was given.
+        known: what is valid.
+        prefix: what all of them start with, which therefore does not make them alike.
+    """
     from difflib import get_close_matches
 
-    near = get_close_matches(name, known, n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(near)}? " if near else ""
+    endings = [each.removeprefix(prefix) for each in known]
+    near = get_close_matches(name.removeprefix(prefix), endings, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(prefix + each for each in near)}? " if near else ""
 
 
 def read_duration(value: Any, what: str, source: str | None) -> float:

@@ -1,0 +1,50 @@
+"""What the tests of the plugin share: runs without the user's settings, a cluster in a dictionary."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FAKE_CLUSTER = """
+import os
+from pathlib import Path
+
+import pytest
+from suite.fakes import FakeCluster
+
+
+@pytest.fixture(scope="session")
+def kwait_cluster():
+    cluster = FakeCluster(Path(os.environ["FAKE_LOG"]), time_scale=0.1)
+    cluster.provider = os.environ.get("FAKE_PROVIDER", "fake")
+    return cluster
+"""
+
+_INI = """
+[pytest]
+addopts = --strict-markers -p no:cacheprovider -p no:anyio -p no:hypothesispytest
+kwait_mode = poll
+kwait_poll = 10ms
+"""
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("KWAIT_", "PYTEST_XDIST", "PYTEST_ADDOPTS")) or name == "KUBECONFIG":
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def fake_cluster(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Runs use a cluster that is a dictionary; returns what was written to it, a line each."""
+    log = pytester.path / "requests.log"
+    monkeypatch.setenv("FAKE_LOG", str(log))
+    pytester.makeconftest(_FAKE_CLUSTER)
+    pytester.makeini(_INI)
+    return lambda: log.read_text() if log.exists() else ""

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+FakeCluster = Callable[[], str]
+
+_MADE = re.compile(r"POST /api/v1/namespaces\n")
+_DELETED = re.compile(r"DELETE /api/v1/namespaces/(\S+)\n")
+
+
+def test_a_namespace_per_test_is_ready_and_goes_away(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        seen = set()
+
+        def test_one(kwait, kwait_namespace, kwait_cluster, kwait_client, kwait_timeouts):
+            assert kwait.namespace == kwait_namespace
+            assert kwait_namespace.startswith("kwait-r1-test-one-")
+            assert kwait.cluster is kwait_cluster and kwait.client is kwait_client
+            assert kwait.timeouts == kwait_timeouts and kwait.timeouts.job == 900
+            assert kwait.settings.mode == "poll"
+            assert kwait.get("serviceaccount/default") and kwait.get("cm/kube-root-ca.crt")
+            seen.add(kwait_namespace)
+
+        def test_two(kwait_namespace):
+            assert kwait_namespace not in seen
+        """
+    )
+    pytester.runpytest("--kwait-run-id=r1").assert_outcomes(passed=2)
+    log = fake_cluster()
+    assert len(_MADE.findall(log)) == 2
+    assert len(_DELETED.findall(log)) == 2
+
+
+def test_waits_are_fixtures_bound_to_the_test(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+               "status": {"phase": "Running"}}
+
+        @pytest.mark.kwait(timeouts={"wait_for": "7s"}, grace="8s")
+        def test_it(kwait, wait_for, wait_for_job_complete, wait_for_pods_on_minions):
+            kwait.apply(POD)
+            pod = wait_for("pod/web", lambda pod: pod["status"]["phase"] == "Running")
+            assert pod["metadata"]["namespace"] == kwait.namespace
+            options = wait_for.terms.options(wait_for.wait, {})
+            assert (options["timeout"], options["grace"], options["mode"]) == (7.0, 8.0, "poll")
+            assert wait_for_job_complete.terms.namespace == kwait.namespace
+
+        def test_grace_follows_the_time_of_the_cluster(wait_for):
+            assert wait_for.terms.options(wait_for.wait, {})["grace"] == 4.5
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=2)
+
+
+def test_every_wait_is_a_fixture_and_a_marker() -> None:
+    from pytest_kwait.plugin import waits
+    from pytest_kwait.resources.catalogue import WAITS
+
+    lines = {name for name in vars(waits) if name.startswith("wait_for")}
+    assert lines == set(WAITS) == set(waits.WAIT_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("scope", "made"), [("test", 4), ("class", 3), ("module", 2), ("session", 1)]
+)
+def test_namespaces_are_shared_by_option(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, scope: str, made: int
+) -> None:
+    pytester.makepyfile(
+        test_a="""
+        class TestClass:
+            def test_one(self, kwait_namespace): pass
+            def test_two(self, kwait): assert kwait.namespace
+
+        def test_three(kwait): pass
+        """,
+        test_b="def test_four(kwait): pass",
+    )
+    pytester.runpytest(f"--kwait-namespace-scope={scope}").assert_outcomes(passed=4)
+    assert len(_MADE.findall(fake_cluster())) == made
+    assert len(_DELETED.findall(fake_cluster())) == made
+
+
+def test_shared_bench_uses_the_settings_of_the_test_that_runs(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.kwait(timeouts={"job": 5})
+        def test_one(kwait): assert kwait.timeouts["job"] == 5
+
+        def test_two(kwait): assert kwait.timeouts["job"] == 900
+        """
+    )
+    pytester.runpytest("--kwait-namespace-scope=module").assert_outcomes(passed=2)
+
+
+def test_existing_namespace_is_used_and_only_our_objects_go(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
+
+        @pytest.fixture(scope="session", autouse=True)
+        def team(kwait_cluster):
+            kwait_cluster.transport.objects["/api/v1/namespaces/team-a"] = {
+                "metadata": {"name": "team-a", "uid": "u"}}
+
+        def test_one(kwait):
+            assert kwait.namespace == "team-a"
+            kwait.apply(CONFIG_MAP)
+
+        def test_two(kwait):
+            assert kwait.list("cm") == []
+        """
+    )
+    pytester.runpytest("--kwait-namespace=team-a").assert_outcomes(passed=2)
+    assert fake_cluster().splitlines() == [
+        "PATCH /api/v1/namespaces/team-a/configmaps/mine",
+        "DELETE /api/v1/namespaces/team-a/configmaps/mine",
+    ]
+
+
+def test_existing_namespace_that_is_not_there_says_so(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(test_it="def test_it(kwait): pass")
+    result = pytester.runpytest("--kwait-namespace=team-a")
+    result.assert_outcomes(errors=1)
+    assert (
+        "namespace='team-a' (from option --kwait-namespace) "
+        "is not in the cluster: create it, or leave the setting out to have a namespace made"
+    ) in result.stdout.str().splitlines()
+
+
+def test_factory_makes_further_benches(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def shared(kwait_factory):
+            with kwait_factory("shared things") as bench:
+                bench.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}})
+                yield bench
+
+        def test_one(shared, kwait):
+            assert shared.namespace.startswith("kwait-r1-shared-things-")
+            assert kwait.namespace != shared.namespace
+
+        def test_two(shared): pass
+        """
+    )
+    pytester.runpytest("--kwait-run-id=r1").assert_outcomes(passed=2)
+    log = fake_cluster()
+    assert len(_MADE.findall(log)) == 2
+    assert len(_DELETED.findall(log)) == 2
+    assert "DELETE /api/v1/nodes/extra" in log
+
+
+def test_fixtures_can_be_overridden(pytester: pytest.Pytester, fake_cluster: FakeCluster) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture
+        def kwait_timeouts(kwait_timeouts):
+            return kwait_timeouts.merged({"job": 3})
+
+        @pytest.fixture
+        def kwait_namespace():
+            return "my-own"
+
+        @pytest.fixture
+        def wait_for_job_complete():
+            return lambda job: f"{job} is done"
+
+        def test_it(kwait, wait_for_job_failed, wait_for_job_complete):
+            assert kwait.namespace == wait_for_job_failed.terms.namespace == "my-own"
+            assert kwait.timeouts["job"] == wait_for_job_failed.terms.timeouts["job"] == 3
+            assert wait_for_job_complete("pi") == "pi is done"
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
+    assert fake_cluster() == ""
+
+
+def test_running_again_takes_a_new_name(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture
+        def again(request): pass
+
+        def test_it(kwait, request):
+            from pytest_kwait.plugin.fixtures import _owner
+            node = request.node
+            before = _owner(request.config, node.nodeid, node.name, again=True)
+            after = _owner(request.config, node.nodeid, node.name)
+            assert (before.attempt, after.attempt) == (1, 2)
+            assert before.name == kwait.namespace != after.name
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_what_could_not_be_deleted_is_an_error_of_the_teardown(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        from pytest_kwait.errors import ApiError
+
+        def test_it(kwait):
+            kwait.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+            for path in ("/api/v1/nodes/n", f"/api/v1/namespaces/{kwait.namespace}"):
+                kwait.cluster.transport.refuse("DELETE", path, ApiError("no", status=403))
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*namespace kwait-* could not be deleted: 403: no*",
+        ]
+    )
+    assert "left in the cluster, as it could not be deleted:" in result.stdout.str()
+    assert "node/n: 403: no" in result.stdout.str()
+
+
+def test_nothing_is_left_when_the_bench_cannot_be_made(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    (pytester.path / "bad.yaml").write_text(
+        "{apiVersion: v1, kind: Node, metadata: {name: extra}}\n---\n"
+        "{apiVersion: v1, kind: Nood, metadata: {name: x}}\n"
+    )
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.manifests("bad.yaml")
+        def test_it(): pass
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    assert (
+        "bad.yaml, document 2, line 3: "
+        "kind='Nood' is not valid: a kind that the server has in v1; near: nodes (v1)"
+    ) in result.stdout.str().splitlines()
+    log = fake_cluster().splitlines()
+    assert [line.split()[0] for line in log] == ["POST", "PATCH", "DELETE", "DELETE"]
+    assert log[2] == "DELETE /api/v1/nodes/extra"

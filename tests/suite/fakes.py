@@ -1,0 +1,203 @@
+"""A cluster that is a dictionary: it stores what is written, and makes what every namespace gets."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.api.discovery import Discovery
+from pytest_kwait.api.objects import Response
+from pytest_kwait.api.resource import BUILT_IN, Resource
+from pytest_kwait.api.session import Session
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+from pytest_kwait.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.clock import Deadline
+
+_GIVEN_TO_NAMESPACES = (
+    ("serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount"}, "default"),
+    ("configmaps", {"apiVersion": "v1", "kind": "ConfigMap"}, "kube-root-ca.crt"),
+)
+
+
+class FakeTransport:
+    """Answers requests from a dictionary of paths.
+
+    Args:
+        log: a file that each request but reads is written to as a line; None for `requests` alone.
+    """
+
+    def __init__(self, log: Path | None = None) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.requests: list[str] = []
+        self.refused: dict[tuple[str, str], list[ApiError]] = {}
+        self.bare_namespaces = False
+        self._log = log
+        self._count = 0
+
+    def refuse(self, method: str, path: str, *errors: ApiError) -> None:
+        """Answer the next requests of this kind with errors."""
+        self.refused.setdefault((method, path), []).extend(errors)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        content_type: str | None = None,
+        accept: str = "",
+        deadline: Deadline,
+    ) -> Response:
+        self.requests.append(f"{method} {path}")
+        if self._log is not None and method != "GET":
+            with self._log.open("a", encoding="utf-8") as file:
+                file.write(f"{method} {path}\n")
+        errors = self.refused.get((method, path))
+        if errors:
+            raise errors.pop(0)
+        if path in ("/api", "/apis"):
+            here = [each for each in BUILT_IN.values() if bool(each.group) == (path == "/apis")]
+            groups = [_discovered(each) for each in here]
+            return self._answer({"kind": "APIGroupDiscoveryList", "items": groups})
+        if method == "GET":
+            return self._read(path, query or {})
+        if method == "DELETE":
+            return self._delete(path, json.loads(body or b"{}"))
+        return self._write(method, path, json.loads(body or b"{}"))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _read(self, path: str, query: Mapping[str, Any]) -> Response:
+        if path in self.objects:
+            return self._answer(self.objects[path])
+        collection = f"{path}/"
+        if path.rsplit("/", 1)[-1].islower() and path.rsplit("/", 1)[-1].endswith("s"):
+            items = [
+                obj
+                for key, obj in sorted(self.objects.items())
+                if key.startswith(collection) and "/" not in key[len(collection) :]
+            ]
+            field = str(query.get("fieldSelector") or "")
+            if field.startswith("metadata.name="):
+                items = [obj for obj in items if f"metadata.name={_name(obj)}" == field]
+            version = {"resourceVersion": str(self._count or 1)}
+            return self._answer({"kind": "List", "metadata": version, "items": items})
+        raise not_found("GET", path)
+
+    def _write(self, method: str, path: str, obj: dict[str, Any]) -> Response:
+        self._count += 1
+        if method == "POST":
+            name = obj["metadata"].setdefault(
+                "name", obj["metadata"].get("generateName", "") + str(self._count)
+            )
+            path = f"{path}/{name}"
+            if path in self.objects:
+                raise ApiError(
+                    f"{name} already exists", status=409, reason="AlreadyExists", path=path
+                )
+        elif path not in self.objects and "kind" not in obj:
+            raise not_found(method, path)
+        old = self.objects.get(path, {})
+        merged = _merged(old, obj)
+        merged["metadata"].setdefault("uid", f"uid-{self._count}")
+        merged["metadata"]["resourceVersion"] = str(self._count)
+        parts = path.split("/")
+        if "namespaces" in parts and parts[-2] != "namespaces":
+            merged["metadata"]["namespace"] = parts[parts.index("namespaces") + 1]
+        self.objects[path] = merged
+        if path.startswith("/api/v1/namespaces/") and path.count("/") == 4 and not old:
+            self._furnish(path)
+        return self._answer(merged)
+
+    def _furnish(self, path: str) -> None:
+        for plural, obj, name in () if self.bare_namespaces else _GIVEN_TO_NAMESPACES:
+            metadata = {"name": name, "namespace": path.rsplit("/", 1)[-1], "uid": f"uid-{name}"}
+            self.objects[f"{path}/{plural}/{name}"] = {**obj, "metadata": metadata}
+
+    def _delete(self, path: str, options: dict[str, Any]) -> Response:
+        found = self.objects.get(path)
+        if found is None:
+            raise not_found("DELETE", path)
+        wanted = (options.get("preconditions") or {}).get("uid")
+        if wanted is not None and wanted != found["metadata"]["uid"]:
+            raise ApiError("the UID differs", status=409, reason="Conflict", path=path)
+        for key in [key for key in self.objects if key == path or key.startswith(f"{path}/")]:
+            del self.objects[key]
+        return self._answer(found)
+
+    def _answer(self, obj: dict[str, Any]) -> Response:
+        return Response(200, {}, json.dumps(obj).encode())
+
+
+class FakeClient:
+    """Stands for a `kubernetes.client.ApiClient`; its session is all that is used of it."""
+
+    def __init__(self, transport: FakeTransport, clock: Clock = SYSTEM_CLOCK) -> None:
+        session = Session.__new__(Session)
+        session.clock = clock
+        session.transport = transport  # type: ignore[assignment] # the same calls, no network
+        session._discovery = Discovery(transport)  # type: ignore[arg-type] # as above
+        session.kubectl_args = ("--kubeconfig", "/fake/kubeconfig")
+        self._pytest_kwait_session = session
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeCluster:
+    """A cluster that is a dictionary."""
+
+    provider = "fake"
+    context: str | None = None
+    version = "v1.36.0"
+    nodes = ("node-1",)
+
+    def __init__(self, log: Path | None = None, *, time_scale: float = 1.0) -> None:
+        self.kubeconfig = Path("/fake/kubeconfig")
+        self.time_scale = time_scale
+        self.transport = FakeTransport(log)
+        self.stopped = False
+
+    def client(self) -> Any:
+        return FakeClient(self.transport)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def _discovered(resource: Resource) -> dict[str, Any]:
+    kind = {
+        "resource": resource.plural,
+        "responseKind": {"kind": resource.kind},
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+    }
+    versions = [{"version": resource.version, "resources": [kind]}]
+    return {"metadata": {"name": resource.group}, "versions": versions}
+
+
+def not_found(method: str, path: str) -> ApiError:
+    name = path.rsplit("/", 1)[-1]
+    return ApiError(f'"{name}" not found', status=404, reason="NotFound", method=method, path=path)
+
+
+def _name(obj: dict[str, Any]) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    merged = copy.deepcopy(old)
+    for key, value in new.items():
+        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] = _merged(merged[key], value)
+        else:
+            merged[key] = copy.deepcopy(value)
+    return merged

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.engine.timeouts import Timeouts
+from pytest_kwait.errors import InvalidArgument, WaitTimeout
+from pytest_kwait.resources.catalogue import WAITS, Wait
+from pytest_kwait.suite.bound_wait import Allowance, BoundCacheSync, BoundWait, Terms, check_call
+from pytest_kwait.suite.settings import Settings
+
+_CLIENT: Any = object()
+_DEFAULTS = {"timeout": 900.0, "poll": 2.0, "mode": "watch", "fail_fast": True}
+
+
+def wait_for_it(*args: Any, **options: Any) -> Any:
+    """Stands for a wait: gives back what it was called with."""
+    if args[-1] == "never":
+        raise WaitTimeout("it did not come")
+    return args, options
+
+
+def wait_for_cache_sync(*args: Any, **options: Any) -> Any:
+    return args, options
+
+
+_WAIT = Wait("wait_for_it", "name", "it", __name__, "job")
+_SYNC = Wait(
+    "wait_for_cache_sync", "*resources", "it", __name__, "cache_sync", namespaced=False, bound=False
+)
+
+
+def settings(**given: Any) -> Settings:
+    return Settings().merged(given, lambda definition: f"option {definition.flag}")
+
+
+def terms(in_force: Settings | None = None, **changes: Any) -> Terms:
+    given = in_force or Settings()
+    filled: dict[str, Any] = {"timeouts": given.timeouts(), **changes}
+    return Terms(_CLIENT, "ci-1", given, **filled)
+
+
+def test_client_namespace_and_settings_are_filled_in() -> None:
+    assert BoundWait(_WAIT, terms())("pi") == ((_CLIENT, "ci-1", "pi"), _DEFAULTS)
+
+
+def test_call_wins_over_settings_and_settings_over_the_table() -> None:
+    given = settings(timeout="1m", poll="3s", mode="poll", grace="9s", stable_for="1s")
+    _, options = BoundWait(_WAIT, terms(given))("pi", timeout="5s", grace=None)
+    assert options == {
+        "timeout": "5s",
+        "poll": 3.0,
+        "mode": "poll",
+        "fail_fast": True,
+        "grace": 9.0,
+        "stable_for": 1.0,
+    }
+
+
+def test_a_table_that_was_replaced_is_used() -> None:
+    table = Timeouts().merged({"job": 7.0, "poll": 0.5})
+    _, options = BoundWait(_WAIT, terms(timeouts=table))("pi")
+    assert (options["timeout"], options["poll"]) == (7.0, 0.5)
+
+
+def test_a_call_can_name_another_namespace() -> None:
+    args, _ = BoundWait(_WAIT, terms())("pi", namespace="other")
+    assert args == (_CLIENT, "other", "pi")
+
+
+def test_waits_without_namespace_refuse_one() -> None:
+    wait = Wait("wait_for_it", "", "it", __name__, "job", namespaced=False)
+    args, _ = BoundWait(wait, terms())("pi")
+    assert args == (_CLIENT, "pi")
+    with pytest.raises(InvalidArgument) as caught:
+        BoundWait(wait, terms())("pi", namespace="other")
+    assert str(caught.value) == (
+        "namespace='other' is not valid: wait_for_it looks at no namespace"
+    )
+
+
+def test_grace_shrinks_with_the_clusters_time_unless_it_was_set() -> None:
+    _, options = BoundWait(_WAIT, terms(time_scale=0.1))("pi")
+    assert options["grace"] == 4.5
+    _, options = BoundWait(_WAIT, terms(settings(grace="20s"), time_scale=0.1))("pi")
+    assert options["grace"] == 20.0
+    _, options = BoundWait(_WAIT, terms(time_scale=0.1))("pi", grace="30s")
+    assert options["grace"] == "30s"
+
+
+@pytest.mark.parametrize(("left", "cut"), [(50.06, 50.0), (0.0, 0.1), (901.0, 900.0)])
+def test_a_limit_ends_before_the_tests_own(left: float, cut: float) -> None:
+    allowance = Allowance(left, "the test's own timeout of 1m0s (pytest-timeout)")
+    _, options = BoundWait(_WAIT, terms(allowance=lambda: allowance))("pi")
+    assert options["timeout"] == cut
+
+
+def test_a_wait_that_was_cut_short_says_so() -> None:
+    allowance = Allowance(50.04, "the test's own timeout of 1m0s (pytest-timeout)")
+    with pytest.raises(WaitTimeout) as caught:
+        BoundWait(_WAIT, terms(allowance=lambda: allowance))("never")
+    assert caught.value.__notes__ == [
+        "its limit of 15m0s was cut to 50s to end before the test's own timeout of 1m0s "
+        "(pytest-timeout)"
+    ]
+
+
+def test_a_wait_that_was_not_cut_short_says_nothing() -> None:
+    with pytest.raises(WaitTimeout) as caught:
+        BoundWait(_WAIT, terms(allowance=lambda: Allowance(50.0, "x")))("never", timeout="50s")
+    assert not hasattr(caught.value, "__notes__")
+
+
+class Informers:
+    def start(self, name: str) -> list[str]:
+        return [f"informer of {name}"]
+
+
+def test_cache_sync_takes_names_and_only_its_own_options() -> None:
+    informers: Any = Informers()
+    wait = BoundCacheSync(_SYNC, terms(settings(mode="poll")), lambda: informers)
+    assert wait("pods", len, name="me") == (
+        ("informer of pods", len),
+        {"name": "me", "timeout": 120.0},
+    )
+
+
+def test_says_what_it_is() -> None:
+    wait = BoundWait(WAITS["wait_for_job_failed"], terms())
+    assert repr(wait) == "<wait_for_job_failed(job) in ci-1>"
+    assert (wait.__name__, wait.__doc__) == (
+        "wait_for_job_failed",
+        "`pytest_kwait.wait_for_job_failed(job)` on this test's cluster.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs"),
+    [
+        ("wait_for_job_pods_running", ("sleepers", 3), {"timeout": "2m", "namespace": "other"}),
+        ("wait_for_job_complete", ("pi",), {}),
+        ("wait_for_cache_sync", ("pods", "jobs"), {"timeout": 5, "name": "me"}),
+    ],
+)
+def test_markers_that_can_be_meant(name: str, args: tuple[Any, ...], kwargs: Any) -> None:
+    check_call(name, args, kwargs)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "message"),
+    [
+        (
+            "wait_for_job_pods_running",
+            ("sleepers", -1),
+            {},
+            "expected_count=-1 is not valid: use a whole number, 0 or more",
+        ),
+        (
+            "wait_for_job_complete",
+            ("Pi",),
+            {},
+            "job='Pi' is not valid: use a DNS name: up to 253 lower-case letters, digits, '-' and "
+            "'.', with a letter or digit at both ends of each part",
+        ),
+        (
+            "wait_for_job_complete",
+            ("pi",),
+            {"namespace": "Other"},
+            "namespace='Other' is not valid: use a DNS label: up to 63 lower-case letters, digits "
+            "and '-', with a letter or digit at both ends",
+        ),
+        (
+            "wait_for_cache_sync",
+            (),
+            {},
+            "resources=() is not valid: use wait_for_cache_sync(*resources), "
+            "for example ('pods', 'jobs')",
+        ),
+        (
+            "wait_for_cache_sync",
+            ("pods",),
+            {"poll": 1},
+            "argument='poll' is not valid: wait_for_cache_sync takes resource names, timeout and "
+            "name",
+        ),
+        (
+            "wait_for_cache_sync",
+            ("pods",),
+            {"timeout": "soon"},
+            "timeout='soon' is not valid: use seconds (90), a timedelta, or a Go duration "
+            "('500ms', '90s', '1m30s')",
+        ),
+    ],
+)
+def test_markers_that_cannot_be_meant(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check_call(name, args, kwargs)
+    assert str(caught.value) == message

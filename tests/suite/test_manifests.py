@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_kwait.suite.manifests import InvalidManifest, Source, find_file, read_manifests
+
+_POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
+_TWO = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: one}
+data: {day: 2024-01-31, 80: port, "on": "1"}
+---
+# nothing here
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Secret, metadata: {name: two}}
+- {apiVersion: v1, kind: Pod, metadata: {generateName: three-}}
+"""
+
+
+def titles(*sources: Source, folder: Path = Path()) -> list[tuple[str, str]]:
+    documents = read_manifests(sources, [folder])
+    return [(document.title, document.place) for document in documents]
+
+
+def test_text_is_taken_apart_into_objects_that_know_their_place() -> None:
+    assert titles(_TWO) == [
+        ("configmap/one", "manifest 1, document 1, line 1"),
+        ("secret/two", "manifest 1, document 3, line 8, item 1"),
+        ("pod/three-", "manifest 1, document 3, line 8, item 2"),
+    ]
+
+
+def test_values_are_what_the_api_server_would_read() -> None:
+    (document, *_) = read_manifests([_TWO], [])
+    assert document.object["data"] == {"day": "2024-01-31", "80": "port", "on": "1"}
+
+
+def test_dicts_lists_and_json_are_manifests_as_well() -> None:
+    json_text = '{\t"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tabbed"}}'
+    assert titles(_POD, [json_text, [_POD]]) == [
+        ("pod/web", "manifest 1"),
+        ("pod/tabbed", "manifest 2, item 1"),
+        ("pod/web", "manifest 2, item 2, item 1"),
+    ]
+
+
+def test_what_is_read_is_a_copy() -> None:
+    mine: dict[str, Any] = {**_POD, "spec": {"containers": []}}
+    (document,) = read_manifests([mine], [])
+    document.object["spec"]["containers"].append("changed")
+    assert mine["spec"] == {"containers": []}
+
+
+def test_files_are_found_in_the_first_folder_that_has_them(tmp_path: Path) -> None:
+    near, far = tmp_path / "near", tmp_path / "far"
+    for folder in (near, far):
+        folder.mkdir()
+        (folder / "both.yaml").write_text(_TWO)
+    (far / "one.yaml").write_text(_TWO)
+    assert find_file("both.yaml", [near, far]) == near / "both.yaml"
+    assert find_file(Path("one.yaml"), [near, far]) == far / "one.yaml"
+    assert find_file(far / "one.yaml", [near]) == far / "one.yaml"
+
+
+def test_a_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
+    for name in ("b.yml", "a.json", "notes.txt"):
+        text = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "%s"}}' % name[0]  # noqa: UP031 - braces
+        (tmp_path / name).write_text(text)
+    assert titles(tmp_path) == [("pod/a", "a.json"), ("pod/b", "b.yml")]
+
+
+def test_missing_file_names_every_place_that_was_looked_at(tmp_path: Path) -> None:
+    near, far = tmp_path / "near", tmp_path / "far"
+    with pytest.raises(InvalidManifest) as caught:
+        read_manifests(["job.yaml"], [near, far])
+    assert str(caught.value) == (
+        f"job.yaml: there is no file {near / 'job.yaml'} or {far / 'job.yaml'}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: [}\n",
+            "bad.yaml, document 1, line 3: is no YAML: while parsing a flow node, "
+            "expected the node content, but found '}'",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  name: b\n",
+            "bad.yaml, document 1, line 5: is no YAML: the key 'name' comes twice",
+        ),
+        ("---\n---\n- a\n", "bad.yaml, document 2, line 3: is a list, an object is needed"),
+        ("just text: \n  - {}\n", "bad.yaml, document 1, line 1: has no apiVersion"),
+        ("apiVersion: v1\nkind: 7\n", "bad.yaml, document 1, line 1: has no kind"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n",
+            "bad.yaml, document 1, line 1: the Pod has no metadata.name that is a text",
+        ),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: .nan}\n",
+            "bad.yaml, document 1, line 1: holds what JSON cannot: "
+            "Out of range float values are not JSON compliant: nan",
+        ),
+        (
+            "a: \x07\n",
+            "bad.yaml: is no YAML: unacceptable character #x0007: special characters are not "
+            "allowed",
+        ),
+    ],
+)
+def test_what_cannot_be_used_names_file_document_and_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(InvalidManifest) as caught:
+        read_manifests(["bad.yaml"], [tmp_path])
+    # Python 3.11 does not name the number that JSON cannot hold.
+    assert message.removesuffix(": nan") in str(caught.value)
+
+
+def test_other_things_are_no_manifests(tmp_path: Path) -> None:
+    with pytest.raises(InvalidManifest) as caught:
+        read_manifests([_POD, 7], [])  # type: ignore[list-item] # what is tested
+    assert str(caught.value) == (
+        "manifest 2: a int is no manifest; give a path, YAML text, a dict or a list of these"
+    )
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
+    with pytest.raises(InvalidManifest, match=r"^latin\.yaml: is not UTF-8 text: byte 3$"):
+        read_manifests(["latin.yaml"], [tmp_path])
+    with pytest.raises(InvalidManifest, match=r"^manifest 1: holds what JSON cannot: a set "):
+        read_manifests([{**_POD, "data": {1, 2}}], [])

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from pytest_kwait.engine.timeouts import Timeouts
+from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
+from pytest_kwait.suite.namespaces import LIFETIME, Namespaces, Owner
+
+from .fakes import FakeClient, FakeTransport
+
+_OWNER = Owner("r7k2m9", "tests/test_jobs.py::test_scale[a/b]", "test_scale[a/b]", worker="gw0")
+_POLL: dict[str, Any] = {"mode": "poll", "poll": 0.01}
+
+
+def namespaces(transport: FakeTransport, **timeouts: float) -> Namespaces:
+    client: Any = FakeClient(transport)
+    return Namespaces(client, Timeouts().merged(timeouts))
+
+
+def test_name_says_run_worker_and_test() -> None:
+    assert re.fullmatch(r"kwait-r7k2m9-gw0-test-scale-a-b-[0-9a-f]{8}", _OWNER.name)
+
+
+def test_attempt_and_shard_are_in_the_name() -> None:
+    owner = Owner("r1", "x", "t", shard="2/4", attempt=3)
+    assert re.fullmatch(r"kwait-r1-2-4-t-3-[0-9a-f]{8}", owner.name)
+
+
+@pytest.mark.parametrize("title", ["t" * 300, "", "…", "test_[é-ü]", "-".join("x" * 40), "A" * 63])
+@pytest.mark.parametrize("run", ["r", "github-1234567890-attempt-12-of-many"])
+def test_name_is_a_dns_label_whatever_the_test_is_called(title: str, run: str) -> None:
+    name = Owner(run, "tests/x.py::" + title, title, worker="gw12", attempt=12).name
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name)
+    assert "--" not in name
+
+
+def test_no_two_owners_share_a_name() -> None:
+    owners = [
+        Owner("r", "a.py::t", "t"),
+        Owner("s", "a.py::t", "t"),
+        Owner("r", "b.py::t", "t"),
+        Owner("r", "a.py::t", "t", worker="gw0"),
+        Owner("r", "a.py::t", "t", shard="1"),
+        Owner("r", "a.py::t", "t", attempt=2),
+        Owner("r", "a.py::t", "t", nonce="1"),
+        Owner("r", "a.py::" + "t" * 99 + "x", "t" * 99 + "x"),
+        Owner("r", "a.py::" + "t" * 99 + "y", "t" * 99 + "y"),
+    ]
+    assert len({owner.name for owner in owners}) == len(owners)
+
+
+def test_labels_are_hashes_and_annotations_can_be_read() -> None:
+    metadata = _OWNER.manifest(1_700_000_000.0)["metadata"]
+    assert metadata["labels"]["app.kubernetes.io/managed-by"] == "pytest-kwait"
+    for label in ("pytest-kwait/run", "pytest-kwait/owner"):
+        assert re.fullmatch("[0-9a-f]{16}", metadata["labels"][label])
+    assert metadata["annotations"] == {
+        "pytest-kwait/run": "r7k2m9",
+        "pytest-kwait/worker": "gw0",
+        "pytest-kwait/test": "tests/test_jobs.py::test_scale[a/b]",
+        "pytest-kwait/attempt": "1",
+        "pytest-kwait/expires": "2023-11-15T22:13:20Z",
+    }
+    assert LIFETIME == 24 * 3600
+
+
+def test_made_awaited_and_deleted_by_uid() -> None:
+    transport = FakeTransport()
+    made = namespaces(transport)
+    name = made.make(_OWNER, _POLL)
+    path = f"/api/v1/namespaces/{name}"
+    assert name == _OWNER.name
+    assert made.owns(name)
+    assert f"GET {path}/serviceaccounts" in transport.requests
+    assert f"GET {path}/configmaps" in transport.requests
+    assert made.delete(name) is None
+    assert path not in transport.objects
+    assert not made.owns(name)
+
+
+def test_namesake_of_somebody_else_is_not_deleted() -> None:
+    transport = FakeTransport()
+    made = namespaces(transport)
+    name = made.make(_OWNER, _POLL)
+    transport.objects[f"/api/v1/namespaces/{name}"]["metadata"]["uid"] = "another"
+    assert made.delete(name) is None
+    assert f"/api/v1/namespaces/{name}" in transport.objects
+
+
+def test_what_keeps_a_namespace_is_told() -> None:
+    transport = FakeTransport()
+    made = namespaces(transport)
+    name = made.make(_OWNER, _POLL)
+    path = f"/api/v1/namespaces/{name}"
+    error = ApiError("no", status=403, reason="Forbidden", method="DELETE", path=path)
+    transport.refuse("DELETE", path, error)
+    assert made.delete(name) == (
+        f"namespace {name} could not be deleted: DELETE {path}: 403 Forbidden: no"
+    )
+
+
+def test_namespace_without_service_account_is_deleted_again() -> None:
+    transport = FakeTransport()
+    transport.bare_namespaces = True
+    made = namespaces(transport, service_account_provision=0.03)
+    with pytest.raises(WaitTimeout, match=r"serviceaccount"):
+        made.make(_OWNER, _POLL)
+    assert transport.objects == {}
+
+
+def test_answer_that_got_lost_is_looked_up() -> None:
+    transport = FakeTransport()
+    made = namespaces(transport)
+    manifest = _OWNER.manifest(0.0)
+    manifest["metadata"]["uid"] = "of-the-lost-answer"
+    transport.objects[f"/api/v1/namespaces/{_OWNER.name}"] = manifest
+    for plural, name in (("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")):
+        transport.objects[f"/api/v1/namespaces/{_OWNER.name}/{plural}/{name}"] = {
+            "metadata": {"name": name, "uid": name}
+        }
+    transport.refuse("POST", "/api/v1/namespaces", ApiError("reset", reason="ConnectionReset"))
+    assert made.make(_OWNER, _POLL) == _OWNER.name
+    assert made.delete(_OWNER.name) is None
+    assert f"/api/v1/namespaces/{_OWNER.name}" not in transport.objects
+
+
+def test_name_that_is_taken_is_an_error() -> None:
+    transport = FakeTransport()
+    made = namespaces(transport)
+    made.make(_OWNER, _POLL)
+    with pytest.raises(ApiError, match="AlreadyExists"):
+        namespaces(transport).make(_OWNER, _POLL)
+
+
+def test_kept_namespace_stays_with_a_new_expiry_and_a_hint() -> None:
+    transport = FakeTransport()
+    made = namespaces(transport)
+    name = made.make(_OWNER, _POLL)
+    assert made.keep(name) == (
+        f"kubectl --kubeconfig /fake/kubeconfig get all,events --namespace {name}"
+    )
+    notes = transport.objects[f"/api/v1/namespaces/{name}"]["metadata"]["annotations"]
+    assert notes["pytest-kwait/kept"] == "true"
+    assert notes["pytest-kwait/test"] == _OWNER.test
+    assert not made.owns(name)
+
+
+def test_existing_namespace_must_exist_and_is_never_deleted() -> None:
+    transport = FakeTransport()
+    made = namespaces(transport)
+    with pytest.raises(ClusterError) as caught:
+        made.existing("team-a", "option --kwait-namespace")
+    assert str(caught.value) == (
+        "namespace='team-a' (from option --kwait-namespace) is not in the cluster: create it, or "
+        "leave the setting out to have a namespace made"
+    )
+    transport.objects["/api/v1/namespaces/team-a"] = {"metadata": {"name": "team-a"}}
+    assert made.existing("team-a", "option --kwait-namespace") == "team-a"
+    assert not made.owns("team-a")
+    assert made.delete("team-a") is None
+    assert "/api/v1/namespaces/team-a" in transport.objects
