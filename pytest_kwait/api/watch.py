@@ -46,6 +46,9 @@ class Watch:
         DeadlineExceeded: the deadline has come.
     """
 
+    _guard: Guard | None = None
+    _answer: urllib3.BaseHTTPResponse | None = None
+
     def __init__(
         self,
         transport: Transport,
@@ -67,8 +70,6 @@ class Watch:
         self._closed = False
         self._opened = False
         self._ended = False
-        self._guard: Guard | None = None
-        self._answer: urllib3.BaseHTTPResponse | None = None
         self._chunks: Iterator[bytes] = iter(())
         self._lines: Iterator[bytes] = iter(())
         self._begun: list[bytes] = []
@@ -80,6 +81,11 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        # The watchdog knows the guard until the deadline, and with it the socket of a watch that
+        # nobody has closed.
+        self._finish()
 
     def __iter__(self) -> Iterator[WatchEvent]:
         return self

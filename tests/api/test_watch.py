@@ -324,3 +324,18 @@ def test_leaving_a_watch_closes_its_connection(soon: Deadline) -> None:
             next(watch)
         assert gone.wait(5)
         assert list(watch) == []
+
+
+def test_a_forgotten_watch_frees_its_connection(soon: Deadline) -> None:
+    gone = threading.Event()
+
+    def handle(exchange: Exchange) -> None:
+        exchange.stream(ADDED, end=False)
+        exchange.hold()
+        gone.set()
+
+    with ScriptedServer(handle) as server:
+        watch = watching(server, soon)
+        next(watch)
+        del watch
+        assert gone.wait(5)
