@@ -1,4 +1,314 @@
+"""Server-side apply: a configuration merged into an object, fields owned, conflicts told.
+
+Source: sigs.k8s.io/structured-merge-diff merge/update.go, k8s.io/apimachinery
+pkg/util/managedfields/internal/{structuredmerge,conflict}.go.
+"""
+
 from __future__ import annotations
-from typing import Any
-def read_apply(*a: Any) -> Any: ...
-def apply_object(*a: Any, **k: Any) -> Any: ...
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.field_sets import (
+    Path,
+    Paths,
+    children,
+    compare,
+    fields_of,
+    path_text,
+)
+from pytest_kwait.simulator.objects import clone, name_of
+from pytest_kwait.simulator.ownership import (
+    Manager,
+    managers_of,
+    object_shape,
+    owned,
+    write_managers,
+)
+from pytest_kwait.simulator.schema import Decoded, Form, struct_of
+from pytest_kwait.simulator.status_error import StatusError, bad_request
+from pytest_kwait.simulator.store import key_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.schema import Shape
+
+__all__ = ["apply_object", "merge", "read_apply"]
+
+
+def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
+    """The configuration in the body, which may be YAML.
+
+    Raises:
+        StatusError: 400, it is none, or one of something else.
+    """
+    import yaml
+
+    try:
+        obj = yaml.safe_load(data)
+    except yaml.YAMLError as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+    if not isinstance(obj, dict):
+        raise bad_request("error decoding YAML: the configuration must be an object")
+    for field in ("apiVersion", "kind"):
+        if not obj.get(field):
+            raise bad_request(f"Object '{field[0].upper()}{field[1:]}' is missing in the request")
+    if (obj["apiVersion"], obj["kind"]) != (kind.api_version, kind.kind):
+        raise bad_request(
+            "Incorrect version specified in apply patch. Specified patch version: "
+            f"{obj['apiVersion']}, expected: {kind.api_version}"
+        )
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata must be an object")
+    if metadata.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    if metadata.setdefault("name", name) != name:
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL "
+            f"({name})"
+        )
+    if namespace and metadata.setdefault("namespace", namespace) != namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    return _json_values(obj)  # type: ignore[no-any-return]  # a mapping stays one
+
+
+def _json_values(value: Any) -> Any:
+    """YAML's dates as the text that JSON has for them, and keys as text."""
+    if isinstance(value, dict):
+        return {str(key): _json_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json_values(item) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    text: str = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return text.replace("+00:00", "Z")
+
+
+def apply_object(
+    api: ClusterApi,
+    kind: Kind,
+    configuration: Obj,
+    subresource: str | None,
+    caller: Caller,
+    *,
+    force: bool,
+) -> tuple[Obj, bool]:
+    """Apply; returns the object and whether it is a new one.
+
+    Raises:
+        StatusError: 409 where another manager owns a field that would change, and `force` is not
+            given; 500 for fields that the kind does not have; whatever a write is refused for.
+    """
+    name, namespace = name_of(configuration), configuration["metadata"].get("namespace", "")
+    shape = object_shape(kind)
+    _check_declared(kind, configuration)
+    ours = owned(kind, fields_of(configuration, shape), subresource)
+    entry = api.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
+    this = Manager(
+        caller.manager, "Apply", kind.api_version, subresource or "", api.clock.stamp(), ours
+    )
+    if entry is None:
+        if subresource is not None:
+            api.entry(kind, name, namespace)
+        if configuration["metadata"].get("uid"):
+            raise StatusError(
+                409,
+                "Conflict",
+                f'Operation cannot be fulfilled on {kind.qualified} "{name}": uid mismatch: the '
+                f"provided object specified uid {configuration['metadata']['uid']}, and no "
+                "existing object was found",
+                {"name": name, "kind": kind.plural},
+            )
+        created = api.create(
+            kind,
+            configuration,
+            namespace,
+            caller=caller,
+            record=lambda new: write_managers(new, [this]),
+        )
+        return created, True
+    live = entry.obj
+    managers = managers_of(live)
+    last = next((one for one in managers if one.identity == this.identity), None)
+    others = [one for one in managers if one is not last]
+    plain = clone({**live, "metadata": {**live["metadata"]}})
+    plain["metadata"].pop("managedFields", None)
+    merged = merge(plain, configuration, shape)
+    if last is not None:
+        held: Paths = set().union(*(one.fields for one in others)) if others else set()
+        _prune(merged, shape, last.fields - ours, ours | held)
+    changes = compare(plain, merged, shape)
+    touched = changes.added | changes.modified
+    _check_conflicts(others, touched, force=force)
+    for other in others:
+        other.fields -= touched | changes.removed
+    if last is not None and last.fields == ours and not touched and not changes.removed:
+        return live, False
+
+    def record(new: Obj) -> None:
+        write_managers(new, [*others, this])
+
+    new = api.decode(kind, merged, caller)
+    stored = api.store_update(kind, entry, new, live, subresource, caller, record)
+    return stored, False
+
+
+def _check_declared(kind: Kind, configuration: Obj) -> None:
+    if kind.structure is not None:
+        return
+    decoded = Decoded(kind)
+    try:
+        decoded.struct(configuration, struct_of(kind.group, kind.version, kind.kind))
+    except StatusError as error:
+        raise _untyped(kind, configuration, error.message.rpartition(": ")[2]) from None
+    if decoded.unknown:
+        texts = [f".{field}: field not declared in schema" for field in decoded.unknown]
+        text = texts[0] if len(texts) == 1 else "errors:\n  " + "\n  ".join(texts)
+        raise _untyped(kind, configuration, text)
+
+
+def _untyped(kind: Kind, configuration: Obj, why: str) -> StatusError:
+    metadata = configuration["metadata"]
+    group = f"{kind.group}/{kind.version}" if kind.group else f"/{kind.version}"
+    message = (
+        f"failed to create typed patch object ({metadata.get('namespace', '')}/"
+        f"{metadata.get('name', '')}; {group}, Kind={kind.kind}): {why}"
+    )
+    return StatusError(500, "", message)
+
+
+def merge(live: Any, applied: Any, shape: Shape | None) -> Any:
+    """`live` with `applied` over it, lists item by item where their items have owners."""
+    if isinstance(applied, dict) and isinstance(live, dict):
+        parts = {element: inner for element, _, inner in children(applied, shape)}
+        if not parts:
+            return clone(applied) if applied or not live else clone(live if shape else applied)
+        merged = dict(live)
+        for key, value in applied.items():
+            inner = parts.get(f"f:{key}")
+            if value is None:
+                merged[key] = None
+            elif key in live and live[key] is not None:
+                merged[key] = merge(live[key], value, inner)
+            else:
+                merged[key] = clone(value)
+        return merged
+    if isinstance(applied, list) and isinstance(live, list):
+        items = {element: (part, inner) for element, part, inner in children(applied, shape)}
+        present = {element: part for element, part, _ in children(live, shape)}
+        if not items or (not present and live):
+            return clone(applied)
+        result = []
+        for element, part in present.items():
+            if element in items:
+                inner = items[element][1]
+                result.append(merge(part, items[element][0], inner))
+            else:
+                result.append(part)
+        result += [
+            clone(part) for element, (part, _) in items.items() if element not in present
+        ]
+        return _in_applied_order(result, list(items), shape)
+    return clone(applied)
+
+
+def _in_applied_order(result: list[Any], order: list[str], shape: Shape | None) -> list[Any]:
+    """The applied items in their order, the others where they stood."""
+    elements = [element for element, _, _ in children(result, shape)]
+    by_element = dict(zip(elements, result, strict=False))
+    wanted = iter(order)
+    return [
+        by_element[next(wanted)] if element in order else by_element[element]
+        for element in elements
+    ]
+
+
+def _prune(obj: Obj, shape: Shape, dropped: Paths, kept: Paths) -> None:
+    """Remove what is no longer applied and nobody else owns."""
+    prefixes = {path[:length] for path in kept for length in range(1, len(path) + 1)}
+    for path in sorted(dropped, key=len):
+        if path not in prefixes:
+            _remove(obj, shape, path)
+    for path in sorted(dropped, key=len, reverse=True):
+        for length in range(len(path) - 1, 1, -1):
+            if path[:length] not in prefixes:
+                _remove_if_empty(obj, shape, path[:length])
+
+
+def _find(obj: Any, shape: Shape | None, path: Path) -> tuple[Any, Shape | None] | None:
+    value, inner = obj, shape
+    for wanted in path:
+        for element, part, below in children(value, inner):
+            if element == wanted:
+                value, inner = part, below
+                break
+        else:
+            return None
+    return value, inner
+
+
+def _remove(obj: Obj, shape: Shape, path: Path) -> None:
+    parent = _find(obj, shape, path[:-1])
+    if parent is None:
+        return
+    value, inner = parent
+    if isinstance(value, dict):
+        value.pop(path[-1][2:], None)
+    elif isinstance(value, list):
+        for index, (element, _, _) in enumerate(list(children(value, inner))):
+            if element == path[-1]:
+                del value[index]
+                return
+
+
+def _remove_if_empty(obj: Obj, shape: Shape, path: Path) -> None:
+    found = _find(obj, shape, path)
+    if found is None or found[0]:
+        return
+    inner = found[1]
+    if inner is not None and inner.form is Form.STRUCT and inner.default is not None:
+        return
+    if isinstance(found[0], dict | list):
+        _remove(obj, shape, path)
+
+
+def _check_conflicts(others: list[Manager], touched: Paths, *, force: bool) -> None:
+    conflicts = [
+        (other, path) for other in others for path in sorted(other.fields & touched)
+    ]
+    if not conflicts or force:
+        return
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {_shown(other)}",
+            "field": path_text(path),
+        }
+        for other, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        other, path = conflicts[0]
+        text = f"Apply failed with 1 conflict: conflict with {_shown(other)}: {path_text(path)}"
+    else:
+        lines = []
+        for shown in sorted({_shown(other) for other, _ in conflicts}):
+            lines.append(f"conflicts with {shown}:")
+            lines += [f"- {path_text(path)}" for other, path in conflicts if _shown(other) == shown]
+        text = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+    raise StatusError(409, "Conflict", text, {"causes": causes})
+
+
+def _shown(manager: Manager) -> str:
+    text = f'"{manager.name}"'
+    if manager.subresource:
+        text += f' with subresource "{manager.subresource}"'
+    if manager.operation == "Update":
+        text += f" using {manager.api_version}"
+    return text

@@ -189,9 +189,15 @@ class ClusterApi:
     # -- writing
 
     def create(
-        self, resource: str | Kind, obj: Obj, namespace: str = "", *, caller: Caller | None = None
+        self,
+        resource: str | Kind,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        caller: Caller | None = None,
+        record: Callable[[Obj], None] | None = None,
     ) -> Obj:
-        """Store a new object and return it as stored.
+        """Store a new object and return it as stored; `record` notes who owns what.
 
         Raises:
             StatusError: whatever the server refuses it for.
@@ -226,7 +232,10 @@ class ClusterApi:
         strategy.warn_create(new, caller)
         for hook in self.before_write:
             hook(kind, new, None)
-        record_update(kind, new, None, caller, self.clock.stamp())
+        if record is None:
+            record_update(kind, new, None, caller, self.clock.stamp())
+        else:
+            record(new)
         key = key_of(name, namespace_of(new))
         present = self.store.get(kind.bucket, key)
         if present is not None:

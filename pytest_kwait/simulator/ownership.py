@@ -1,22 +1,179 @@
 """Who set which field: the `managedFields` of objects.
 
-Source: sigs.k8s.io/structured-merge-diff, k8s.io/apimachinery pkg/util/managedfields.
+Source: k8s.io/apimachinery pkg/util/managedfields/internal.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.field_sets import Paths, compare, decode_set, encode_set
+from pytest_kwait.simulator.schema import Decoded, Form, shape_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.schema import Shape
 
-__all__ = ["record_update"]
+__all__ = ["Manager", "managers_of", "object_shape", "owned", "record_update", "write_managers"]
+
+_STRIPPED = frozenset(
+    {
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(
+            ("f:metadata", f"f:{field}")
+            for field in (
+                "name namespace creationTimestamp selfLink uid generation managedFields "
+                "resourceVersion deletionTimestamp deletionGracePeriodSeconds"
+            ).split()
+        ),
+    }
+)
+
+
+@dataclass(slots=True)
+class Manager:
+    """One entry: a manager, the way it writes, and what it owns."""
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str
+    time: str
+    fields: Paths
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What makes two writes be of one manager; appliers are the same in every version."""
+        version = "" if self.operation == "Apply" else self.api_version
+        return self.name, self.operation, version, self.subresource
+
+
+def managers_of(obj: Obj) -> list[Manager]:
+    """The object's managers."""
+    return [
+        Manager(
+            name=entry.get("manager", ""),
+            operation=entry.get("operation", "Update"),
+            api_version=entry.get("apiVersion", ""),
+            subresource=entry.get("subresource", ""),
+            time=entry.get("time", ""),
+            fields=decode_set(entry.get("fieldsV1") or {}),
+        )
+        for entry in obj["metadata"].get("managedFields") or ()
+    ]
+
+
+def write_managers(obj: Obj, managers: list[Manager]) -> None:
+    """Make `managers` the object's managers; those that own nothing are left out."""
+    entries = []
+    for manager in sorted(
+        (one for one in managers if one.fields),
+        key=lambda one: (one.operation, one.time, one.name, one.api_version, one.subresource),
+    ):
+        entry: Obj = {
+            "manager": manager.name,
+            "operation": manager.operation,
+            "apiVersion": manager.api_version,
+            "time": manager.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": encode_set(manager.fields),
+        }
+        if manager.subresource:
+            entry["subresource"] = manager.subresource
+        entries.append(entry)
+    metadata = obj["metadata"]
+    if entries:
+        metadata["managedFields"] = entries
+    else:
+        metadata.pop("managedFields", None)
+
+
+def object_shape(kind: Kind) -> Shape:
+    """The type of the kind's objects."""
+    if kind.structure is not None:
+        return kind.structure.shape
+    return shape_of(kind.group, kind.version, kind.kind)
+
+
+def owned(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
+    """The paths that a write of this kind can own: neither identity nor what it resets."""
+    kept = paths - _STRIPPED
+    if subresource == "status":
+        return {path for path in kept if path[0] == "f:status"}
+    if kind.has_status and subresource is None:
+        return {path for path in kept if path[0] != "f:status"}
+    return kept
+
+
+def _plain(obj: Obj) -> Obj:
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def _blank(kind: Kind, shape: Shape) -> Obj:
+    """What an object is before its fields are set: the fields that are always written."""
+    if kind.structure is not None:
+        return {"metadata": {}}
+    blank = Decoded(kind).struct({}, shape.struct)
+    _require(blank, shape)
+    return blank
+
+
+def _require(value: Obj, shape: Shape) -> None:
+    """Fields that are written even when they are empty exist from the start."""
+    for field, inner in shape.struct.fields.items():
+        if field in value and inner.form is Form.STRUCT:
+            _require(value[field], inner)
+        elif field in shape.struct.required and inner.form in (Form.LIST, Form.MAP):
+            value.setdefault(field, [] if inner.form is Form.LIST else {})
 
 
 def record_update(
-    kind: Kind, new: Obj, old: Obj | None, caller: Caller, stamp: str, subresource: str | None = None
+    kind: Kind,
+    new: Obj,
+    old: Obj | None,
+    caller: Caller,
+    stamp: str,
+    subresource: str | None = None,
 ) -> None:
-    """Note in `new` that `caller` set what differs from `old`."""
-    del kind, new, old, caller, stamp, subresource
+    """Note in `new` that `caller` set what differs from `old`.
+
+    A client that empties `managedFields` resets it; one that leaves it out does not.
+    """
+    if not caller.manager:
+        if old is not None and "managedFields" in old["metadata"]:
+            new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
+        return
+    shape = object_shape(kind)
+    sent = new["metadata"].get("managedFields")
+    before = old if old is not None else _blank(kind, shape)
+    source = new if sent and old is not None else (old or {"metadata": {}})
+    managers = managers_of(source)
+    changes = compare(_plain(before), _plain(new), shape)
+    ours = owned(kind, changes.added | changes.modified, subresource)
+    this = Manager(caller.manager, "Update", kind.api_version, subresource or "", stamp, ours)
+    merged: list[Manager] = []
+    for manager in managers:
+        if manager.identity == this.identity:
+            if ours:
+                this.fields = ours | (manager.fields - changes.removed)
+            else:
+                manager.fields -= changes.removed
+                this = manager
+            continue
+        manager.fields -= changes.added | changes.modified | changes.removed
+        merged.append(manager)
+    if this.fields:
+        merged.append(this)
+    if not ours and old is not None and not sent and not changes.removed:
+        if "managedFields" in old["metadata"]:
+            new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
+        else:
+            new["metadata"].pop("managedFields", None)
+        return
+    write_managers(new, merged)

@@ -62,7 +62,7 @@ class Form(Enum):
 class Shape:
     """One value's type, as a field, an item of a list or a value of a map has it."""
 
-    __slots__ = ("_item", "_ref", "default", "form", "go", "node")
+    __slots__ = ("_item", "_ref", "_struct", "default", "form", "go", "node")
 
     def __init__(self, node: Obj) -> None:
         self.node = node
@@ -72,6 +72,7 @@ class Shape:
         self.form = _form(self._ref, target)
         self.go = _go_name(self._ref, target, self.form)
         self._item: Shape | None = None
+        self._struct: Struct | None = None
 
     @property
     def item(self) -> Shape:
@@ -84,7 +85,9 @@ class Shape:
     @property
     def struct(self) -> Struct:
         """The fields, where the form is STRUCT."""
-        return _struct(self._ref)
+        if self._struct is None:
+            self._struct = _struct(self._ref) if self._ref else Struct("", self.node)
+        return self._struct
 
     @property
     def list_type(self) -> str:
@@ -134,8 +137,7 @@ class Struct:
 
     __slots__ = ("always", "fields", "go", "name", "required")
 
-    def __init__(self, name: str) -> None:
-        schema = schemas()[name]
+    def __init__(self, name: str, schema: Obj) -> None:
         self.name = name
         self.go = name.rpartition(".")[2]
         self.required = frozenset(schema.get("required", ()))
@@ -168,7 +170,7 @@ def learned_defaults() -> dict[str, Any]:
 
 @cache
 def _struct(name: str) -> Struct:
-    return Struct(name)
+    return Struct(name, schemas()[name])
 
 
 @cache
@@ -204,7 +206,7 @@ def _form(ref: str, target: Obj) -> Form:
     if kind == "object":
         if "properties" in target:
             return Form.STRUCT
-        return Form.MAP if "additionalProperties" in target else Form.ANY
+        return Form.MAP if isinstance(target.get("additionalProperties"), dict) else Form.ANY
     simple = {"integer": Form.INTEGER, "number": Form.NUMBER, "boolean": Form.BOOL}
     return simple.get(str(kind), Form.ANY)
 
@@ -215,7 +217,7 @@ def _go_name(ref: str, target: Obj, form: Form) -> str:
         package, _, name = ref.rpartition(".")
         return f"{package.rpartition('.')[2]}.{name}"
     if form is Form.LIST:
-        return "[]" + Shape(target["items"]).go
+        return "[]" + Shape(target.get("items") or {}).go
     if form is Form.MAP:
         return "map[string]" + Shape(target["additionalProperties"]).go
     if form is Form.INTEGER:
