@@ -1,0 +1,80 @@
+"""How fast the embedded cluster is ready, and how much memory it takes: bars 0.2 of the peer's time, 100 MB.
+
+    python -m benchmarks.embedded_start [ROUNDS]
+
+Ours: from starting the process to nodes Ready. Peer: etcd and kube-apiserver alone, to /readyz.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.pairs import measure, seconds
+from e2e.controlplane import assets
+from e2e.controlplane.processes import Component
+from e2e.controlplane.readiness import Readiness
+from e2e.controlplane.servers import ControlPlane
+from pytest_kwait.clusters.embedded import EmbeddedProvider
+
+TIME_BAR = 0.2
+MEMORY_BAR = 100
+
+
+def main() -> int:
+    """Print ratio and memory; exit 1 above a bar."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    programs = assets.build()
+    memory: list[float] = []
+
+    def ours() -> float:
+        cluster = None
+
+        def start() -> None:
+            nonlocal cluster
+            cluster = EmbeddedProvider().start()
+
+        took = seconds(start)
+        assert cluster is not None
+        memory.append(resident_megabytes(cluster.pid))
+        cluster.stop()
+        return took
+
+    def peer() -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "logs").mkdir()
+            plane = ControlPlane(Path(folder), programs, None)
+            components: list[Component] = []
+
+            def start() -> None:
+                for component in plane.storage_and_server():
+                    component.start()
+                    components.append(component)
+                Readiness(plane, lambda: [c.check() for c in components]).server()
+
+            try:
+                return seconds(start)
+            finally:
+                for component in reversed(components):
+                    component.stop()
+
+    pairs = measure(ours, peer, rounds)
+    print("from start to ready")
+    print(pairs.lines("embedded cluster, nodes Ready", "etcd + kube-apiserver, /readyz"))
+    print(f"  median of paired ratios {pairs.median_ratio:.3f}, bar {TIME_BAR}")
+    megabytes = statistics.median(memory)
+    print(f"  resident memory of the embedded cluster {megabytes:.0f} MB, bar {MEMORY_BAR} MB")
+    return int(pairs.median_ratio > TIME_BAR or megabytes > MEMORY_BAR)
+
+
+def resident_megabytes(pid: int) -> float:
+    """Resident memory of a process at this moment."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The house rules that no other tool checks."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted((ROOT / "pytest_kwait").rglob("*.py"))
+SHAPELESS = {"util", "utils", "helper", "helpers", "common", "misc", "base", "manager", "core"}
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_module_is_one_room_with_a_name(module: Path) -> None:
+    assert len(module.read_text().splitlines()) <= 400
+    assert not SHAPELESS & set(re.split(r"[_.]", module.stem))
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted({module.parent for module in MODULES}),
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_folder_says_what_may_enter(folder: Path) -> None:
+    assert (folder / "__init__.py").read_text().startswith('"""')
+
+
+def test_lowest_versions_are_those_that_the_package_allows() -> None:
+    def versions(requirements: list[str], operator: str) -> dict[str, str]:
+        pairs = (requirement.split(operator) for requirement in requirements)
+        return {name.lower(): version.removesuffix(".*") for name, version in pairs}
+
+    allowed = versions(project()["project"]["dependencies"], ">=")
+    tested = versions(project()["dependency-groups"]["lowest"], "==")
+
+    assert tested == allowed
+
+
+def test_every_dependency_has_its_reason() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    block = text[text.index("\ndependencies = [") : text.index("[project.entry-points")]
+    lines = [line.strip() for line in block.splitlines()[2:] if line.strip(" ]")]
+
+    assert [line for above, line in zip(lines, lines[1:], strict=False) if line[0] == above[0]] == []
+
+
+def test_ci_finds_the_two_commands_of_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    commands = re.findall(r"```console\n\$ (.+)\n```", readme)
+
+    assert commands == [
+        "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/pytest e2e",
+        'python3 -m venv .venv && .venv/bin/pip install -q ".[test]" && .venv/bin/pytest',
+    ]
