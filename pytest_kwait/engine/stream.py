@@ -137,14 +137,18 @@ class Stream:
     def _list(self) -> None:
         source = self._source
         self._outdated.clear()
-        answer = self._session.list(
-            source.resource,
-            source.namespace,
-            label_selector=source.selector,
-            field_selector=source.field_selector,
-            deadline=self._deadline,
-            type=source.fields,
-        )
+        try:
+            answer = self._session.list(
+                source.resource,
+                source.namespace,
+                label_selector=source.selector,
+                field_selector=source.field_selector,
+                deadline=self._deadline,
+                type=source.fields,
+            )
+        except (ApiError, DeadlineExceeded):
+            self._outdated.set()
+            raise
         self._version = answer.resource_version
         if self._ctx.err() is None:
             self._audience.listed(source, [(item.object, item.raw) for item in answer.items])

@@ -143,21 +143,21 @@ class Tally:
         return len(self._doomed)
 
     def nth_doomed(self, n: int) -> tuple[Entry, Patience, float] | None:
-        """Return the doom that makes `n` objects doomed: whose, how sure, and since when.
+        """Return the doom that makes `n` objects doomed: of which first, how sure, since when.
 
         Args:
             n: how many doomed objects it takes, 1 or more.
 
         Returns:
             None while fewer are doomed. With `n` of them hopeless the doom is one that nothing
-            heals; otherwise it may pass.
+            heals; otherwise it may pass. It began when the last of the `n` was doomed.
         """
         if len(self._hopeless) >= n:
-            entry = _nth(self._hopeless, n)
-            return entry, Patience.SHORT, entry.hopeless_at
+            since = _nth(self._hopeless, n).hopeless_at
+            return _nth(self._hopeless, 1), Patience.SHORT, since
         if len(self._doomed) >= n:
-            entry = _nth(self._doomed, n)
-            return entry, Patience.LONG, entry.doomed_at
+            since = _nth(self._doomed, n).doomed_at
+            return _nth(self._doomed, 1), Patience.LONG, since
         return None
 
     def suspects(self, limit: int = 20) -> list[str]:

@@ -75,7 +75,8 @@ class Wait:
             raise InvalidArgument(
                 f"arguments of {self.name}",
                 f"({', '.join(given)})",
-                f"{error}; use {self.name}({self.usage})",
+                f"{error}; use {self.name}({self.usage}) and the options of every wait: "
+                f"{', '.join(WaitOptions.__annotations__)}",
             ) from None
         condition(*bound.args, **bound.kwargs)
 

@@ -1,0 +1,301 @@
+"""A session without a server: objects that change by a script, on a clock moved by the wait."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from pytest_kwait.api.objects import Item, ObjectList, Response, WatchEvent, decode_object
+from pytest_kwait.api.session import Session
+from pytest_kwait.errors import ApiError
+from pytest_kwait.testing import FakeClock
+from pytest_kwait.wait.interruption import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.clock import Deadline
+
+Obj = dict[str, Any]
+
+
+class ScriptClock(FakeClock):
+    """A clock that moves on only when every reader of a watch has nothing left to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._owner = threading.get_ident()
+        self._idle: set[int] = set()
+        self.state = threading.Condition()
+
+    def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
+        if threading.get_ident() == self._owner:
+            self.settle()
+            return super().wait(event, timeout)
+        over = threading.Event()
+        reader = threading.get_ident()
+
+        def wake() -> None:
+            self.busy(reader)
+            over.set()
+
+        if timeout is not None:
+            self.pauses.append(timeout)
+            self.call_later(timeout, wake)
+        self.idle(reader)
+        while not over.wait(0.001) and not event.is_set():
+            pass
+        self.busy(reader)
+        return event.is_set()
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> None:
+        def settled() -> None:
+            call()
+            self.settle()
+
+        super().call_later(seconds, settled)
+
+    def idle(self, reader: int) -> None:
+        with self.state:
+            self._idle.add(reader)
+            self.state.notify_all()
+
+    def busy(self, reader: int) -> None:
+        with self.state:
+            self._idle.discard(reader)
+
+    def settle(self) -> None:
+        """Return once every reader waits for an event or for time to pass."""
+        with self.state:
+            assert self.state.wait_for(self._all_idle, 5.0), "a reader does not come to rest"
+
+    def _all_idle(self) -> bool:
+        readers = [t for t in threading.enumerate() if t.name.startswith("kwait-watch-")]
+        # A thread that ends tells nobody: look again soon.
+        busy = [t for t in readers if t.ident not in self._idle]
+        if busy:
+            threading.Timer(0.001, self._nudge).start()
+        return not busy
+
+    def _nudge(self) -> None:
+        with self.state:
+            self.state.notify_all()
+
+
+class FakeWatch:
+    """One open watch."""
+
+    def __init__(self, clock: ScriptClock, matches: Callable[[Obj], bool], shape: Any) -> None:
+        self._clock = clock
+        self._matches = matches
+        self._shape = shape
+        self._queue: deque[tuple[str, Obj] | ApiError | None] = deque()
+        self._reader = 0
+        self.closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        return self
+
+    def __next__(self) -> WatchEvent:
+        self._reader = threading.get_ident()
+        self._clock.idle(self._reader)
+        with self._clock.state:
+            self._clock.state.wait_for(lambda: self._queue or self.closed)
+            self._clock._idle.discard(self._reader)
+            item = self._queue.popleft() if self._queue and not self.closed else None
+        if isinstance(item, Exception):
+            raise item
+        if item is None:
+            raise StopIteration
+        kind, obj = item
+        raw = msgspec.json.encode(obj)
+        return WatchEvent(kind, decode_object(raw, self._shape), raw)
+
+    def send(self, item: tuple[str, Obj] | Exception | None) -> None:
+        if isinstance(item, tuple) and item[0] != "BOOKMARK" and not self._matches(item[1]):
+            return
+        with self._clock.state:
+            self._queue.append(item)  # type: ignore[arg-type]  # any exception may be scripted
+            self._clock._idle.discard(self._reader)
+            self._clock.state.notify_all()
+
+    def close(self) -> None:
+        with self._clock.state:
+            self.closed = True
+            self._clock._idle.discard(self._reader)
+            self._clock.state.notify_all()
+
+
+class FakeSession(Session):
+    """A session whose answers are scripted.
+
+    `requests` holds every request in order; `fail(...)` queues an error for the next one of a
+    kind; `at(seconds, …)` lets something happen later.
+    """
+
+    def __init__(self) -> None:
+        self.script_clock = ScriptClock()
+        self.clock = self.script_clock
+        self.requests: list[str] = []
+        self.log_texts: dict[str, str] = {}
+        self.kubelets: dict[str, list[Obj] | Exception] = {}
+        self.watches: list[tuple[str, FakeWatch]] = []
+        self.kinds: dict[str, Resource] = {}
+        self._objects: dict[str, dict[str, Obj]] = {}
+        self._version = 100
+        self._failures: dict[tuple[str, str], deque[Exception]] = {}
+
+    def at(self, seconds: float, call: Callable[..., object], *args: Any, **kwargs: Any) -> None:
+        self.script_clock.call_later(seconds, lambda: call(*args, **kwargs))
+
+    def put(self, resource: Resource, obj: Obj) -> None:
+        """Create or change an object."""
+        self._version += 1
+        metadata = {"namespace": "ci-1", "uid": f"uid-{obj['metadata']['name']}"}
+        metadata |= obj["metadata"] | {"resourceVersion": str(self._version)}
+        stored = {**obj, "metadata": metadata}
+        store = self._objects.setdefault(resource.plural, {})
+        kind = "MODIFIED" if metadata["name"] in store else "ADDED"
+        store[metadata["name"]] = stored
+        self._send(resource.plural, (kind, stored))
+
+    def drop(self, resource: Resource, name: str) -> None:
+        """Delete an object."""
+        self._version += 1
+        gone = self._objects[resource.plural].pop(name)
+        gone = {**gone, "metadata": gone["metadata"] | {"resourceVersion": str(self._version)}}
+        self._send(resource.plural, ("DELETED", gone))
+
+    def silently(self, change: Callable[..., None], *args: Any) -> None:
+        """Change something without any open watch telling of it."""
+        watches, self.watches = self.watches, []
+        change(*args)
+        self.watches = watches
+
+    def send(self, resource: Resource, item: tuple[str, Obj] | Exception | None) -> None:
+        """Let the open watches of a kind read an event, an error or (None) their end."""
+        self._send(resource.plural, item)
+
+    def bookmark(self, resource: Resource) -> None:
+        self._version += 1
+        metadata = {"resourceVersion": str(self._version)}
+        self.send(resource, ("BOOKMARK", {"metadata": metadata}))
+
+    def fail(self, verb: str, resource: Resource, *errors: Exception) -> None:
+        """Let the next requests of this kind fail."""
+        self._failures.setdefault((verb, resource.plural), deque()).extend(errors)
+
+    def count(self, request: str) -> int:
+        return sum(entry.startswith(request) for entry in self.requests)
+
+    def list(self, resource: Resource, namespace: str | None = None, **options: Any) -> ObjectList:
+        self._ask("list", resource.plural, options)
+        matches = _matcher(options)
+        items = []
+        for obj in self._objects.get(resource.plural, {}).values():
+            if matches(obj):
+                raw = msgspec.json.encode({k: v for k, v in obj.items() if k != "kind"})
+                items.append(Item(decode_object(raw, options.get("type")), raw))
+        return ObjectList(items, str(self._version))
+
+    def watch(  # type: ignore[override]  # a watch of its own
+        self, resource: Resource, namespace: str | None = None, **options: Any
+    ) -> FakeWatch:
+        self._ask("watch", resource.plural, options, f"@{options['resource_version']}")
+        watch = FakeWatch(self.script_clock, _matcher(options), options.get("type"))
+        self.watches.append((resource.plural, watch))
+        return watch
+
+    def get(self, resource: Resource, name: str, namespace: str | None = None, **_: Any) -> Obj:
+        self._ask("get", resource.plural, {}, name)
+        try:
+            return self._objects.get(resource.plural, {})[name]
+        except KeyError:
+            message = f'{resource.qualified} "{name}" not found'
+            raise ApiError(message, status=404, reason="NotFound") from None
+
+    def logs(self, namespace: str, pod: str, **options: Any) -> str:
+        run = " previous" if options["previous"] else ""
+        self.requests.append(f"logs {pod}/{options['container']}{run}")
+        try:
+            return self.log_texts[f"{pod}/{options['container']}"]
+        except KeyError:
+            raise ApiError("no logs here", status=400, reason="BadRequest") from None
+
+    def request(self, method: str, path: str, *, deadline: Deadline, **_: Any) -> Response:
+        host = path.split("/")[4]
+        self.requests.append(f"ask {host}")
+        answer = self.kubelets.get(host, [])
+        if isinstance(answer, Exception):
+            raise answer
+        body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": answer}
+        return Response(200, {}, msgspec.json.encode(body))
+
+    def _ask(self, verb: str, plural: str, options: Obj, suffix: str = "") -> None:
+        selector = options.get("label_selector") or options.get("field_selector") or ""
+        self.requests.append(" ".join(filter(None, (verb, plural, selector, suffix))))
+        deadline = options.get("deadline")
+        if deadline is not None and deadline.expired:
+            raise DeadlineExceeded
+        failures = self._failures.get((verb, plural))
+        if failures:
+            raise failures.popleft()
+
+    def _send(self, plural: str, item: tuple[str, Obj] | Exception | None) -> None:
+        for kind, watch in list(self.watches):
+            if kind == plural and not watch.closed:
+                watch.send(item)
+
+
+def _matcher(options: Obj) -> Callable[[Obj], bool]:
+    labels = dict(
+        term.split("=", 1) for term in (options.get("label_selector") or "").split(",") if term
+    )
+    field, _, value = (options.get("field_selector") or "").partition("=")
+
+    def matches(obj: Obj) -> bool:
+        metadata = obj["metadata"]
+        if field == "metadata.name" and metadata["name"] != value:
+            return False
+        if field == "type" and obj.get("type") != value:
+            return False
+        return labels.items() <= (metadata.get("labels") or {}).items()
+
+    return matches
+
+
+def job(name: str = "sleepers", **parts: Any) -> Obj:
+    """Return a Job; `spec`, `status`, `uid` and other metadata as given."""
+    uid = parts.pop("uid", f"uid-{name}")
+    selector = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    spec = {"parallelism": 3, "completions": 3, "selector": selector, **parts.pop("spec", {})}
+    status = parts.pop("status", {})
+    return {"metadata": {"name": name, "uid": uid, **parts}, "spec": spec, "status": status}
+
+
+def condition(kind: str, status: str = "True", **more: Any) -> Obj:
+    """Return one status condition."""
+    return {"type": kind, "status": status, **more}
+
+
+def pod(name: str, phase: str = "Running", *, owner: str = "uid-sleepers", **parts: Any) -> Obj:
+    """Return a pod of a Job; `waiting=(reason, message)` and the rest of its status as given."""
+    labels = parts.pop("labels", {"batch.kubernetes.io/controller-uid": owner})
+    node = parts.pop("node", "node-1")
+    metadata = {"name": name, "labels": labels, **parts.pop("metadata", {})}
+    status: Obj = {"phase": phase}
+    waiting = parts.pop("waiting", None)
+    if waiting is not None:
+        state = {"waiting": {"reason": waiting[0], "message": waiting[1]}}
+        status["containerStatuses"] = [{"name": "main", "state": state, "restartCount": 0}]
+    return {"metadata": metadata, "spec": {"nodeName": node}, "status": status | parts}
