@@ -29,7 +29,9 @@ NAMESPACE = "kwait-registry"
 
 def discovery(endpoint: Endpoint) -> dict[str, Any]:
     """Groups in the server's order, and the resource list of each group and version."""
-    groups = endpoint.request("GET", "/apis").body["groups"]
+    custom = custom_groups(endpoint)
+    listed = endpoint.request("GET", "/apis").body["groups"]
+    groups = [group for group in listed if group["name"] not in custom]
     lists = {"v1": endpoint.request("GET", "/api/v1").body["resources"]}
     for group in groups:
         for version in group["versions"]:
@@ -42,14 +44,21 @@ def discovery(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
+def custom_groups(endpoint: Endpoint) -> set[str]:
+    """The groups that are there because somebody defined them."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    return {item["spec"]["group"] for item in endpoint.request("GET", path).body["items"]}
+
+
 def schemas(endpoint: Endpoint) -> dict[str, Any]:
     """The schemas of all documents by name, without prose, and the kinds that each one is."""
     index = endpoint.request("GET", "/openapi/v3").body["paths"]
+    custom = custom_groups(endpoint)
     merged: dict[str, Any] = {}
     for path, entry in sorted(index.items()):
-        if path == "api/v1" or path.count("/") == 2:
+        if path == "api/v1" or (path.count("/") == 2 and path.split("/")[1] not in custom):
             document = endpoint.request("GET", entry["serverRelativeURL"]).body
-            for name, schema in document["components"]["schemas"].items():
+            for name, schema in document["components"].get("schemas", {}).items():
                 merged[name] = compact(schema)
     return dict(sorted(merged.items()))
 

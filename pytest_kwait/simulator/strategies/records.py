@@ -100,13 +100,6 @@ def decodable(text: str) -> bool:
 class EventStrategy(Strategy):
     """Source: pkg/apis/core/validation/events.go."""
 
-    def default(self, obj: Obj) -> None:
-        """The times of an event are always written, `null` where there is none."""
-        super().default(obj)
-        if self.kind.group == "":
-            for field in ("firstTimestamp", "lastTimestamp", "eventTime"):
-                obj.setdefault(field, None)
-
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """An event is stored beside what it is about."""
         about = obj.get("involvedObject", {}).get("namespace", "")
