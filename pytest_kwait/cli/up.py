@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 _MOST_NODES = 5000
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     _check("--port", arguments.port, 0, 65535)
     running = Running(_writable(arguments.kubeconfig))
     running.claim()
-    # A request to end must take the cluster along, as Ctrl-C does.
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    # Every request to end must take the cluster along, as Ctrl-C does: in a shell's background too,
+    # where SIGINT is ignored unless asked for.
+    before = {number: signal.signal(number, _interrupt) for number in _ENDS}
     try:
         process = SimulatorProcess(
             running.kubeconfig,
@@ -84,7 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         running.remove()
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stay(process: SimulatorProcess) -> None:

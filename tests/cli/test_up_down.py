@@ -177,13 +177,13 @@ def test_a_start_that_fails_is_status_1_and_leaves_nothing(
     assert list(file.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.usefixtures("ready")
 def test_in_the_foreground_it_ends_with_ctrl_c(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, way: int
 ) -> None:
     ended: list[ProcessIdentity] = []
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(way)
 
     def ctrl_c(_self: SimulatorProcess) -> int:
         ended.append(noted(file))
@@ -198,7 +198,7 @@ def test_in_the_foreground_it_ends_with_ctrl_c(
     )
     assert not ended[0].alive
     assert list(file.parent.iterdir()) == []
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(way) is before
 
 
 @pytest.mark.usefixtures("ready")
