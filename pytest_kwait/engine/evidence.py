@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pytest_kwait.api.objects import ObjectMeta  # noqa: TC001 - msgspec resolves the name
+from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import EVENTS, PODS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.container_states import ContainerReport, Statuses, container_reports

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from pytest_kwait.api.discovery import match_resource
-from pytest_kwait.api.objects import ObjectMeta  # noqa: TC001 - msgspec resolves the name
+from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import BUILT_IN, JOBS, PODS, Resource
 from pytest_kwait.api.selectors import Selector, selector_text
 from pytest_kwait.api.session import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pytest_kwait.api.objects import ObjectMeta  # noqa: TC001 - msgspec resolves the name
+from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import JOBS, PODS
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.sighting import Sighting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from pytest_kwait.api.objects import ObjectMeta  # noqa: TC001 - msgspec resolves the name
+from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.engine.container_states import Statuses, current_state
 
 __all__ = [
