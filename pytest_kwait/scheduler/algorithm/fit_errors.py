@@ -16,7 +16,7 @@ NO_NODES = "no nodes available to schedule pods"
 
 
 def gates_message(gates: Sequence[str]) -> str:
-    """Why a pod with scheduling gates is not looked at; no condition or event carries it upstream."""
+    """Say why a pod with scheduling gates is not looked at; only the log has it upstream."""
     return f"waiting for scheduling gates: [{' '.join(gates)}]"
 
 
@@ -27,7 +27,7 @@ def _histogram(reasons: Counter[str], nodes: int) -> str:
 
 
 def fit_error(rejections: Sequence[Rejection], *, may_preempt: bool = True) -> str:
-    """The text of the PodScheduled condition and of the FailedScheduling event.
+    """Return the text of the PodScheduled condition and of the FailedScheduling event.
 
     Args:
         rejections: one per node; none means that the cluster has no node.
@@ -39,7 +39,7 @@ def fit_error(rejections: Sequence[Rejection], *, may_preempt: bool = True) -> s
         return NO_NODES
     nodes = len(rejections)
     text = _histogram(Counter(why for one in rejections for why in one.reasons), nodes)
-    # What the plugins say that looked for a way out, one for resource claims and one for preemption.
+    # What two plugins say that looked for a way out, one for resource claims, one for preemption.
     text += " no new claims to deallocate,"
     if not may_preempt:
         return f"{text} preemption: not eligible due to preemptionPolicy=Never."

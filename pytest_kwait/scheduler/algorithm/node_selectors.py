@@ -40,7 +40,7 @@ def _compare(actual: str, values: Any) -> int:
 
 
 def matches_node_selector(selector: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    """Whether one of a NodeSelector's terms holds for `node`; a term without requirements never does.
+    """Whether one of the selector's terms holds for `node`; an empty term never does.
 
     Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go, `NodeSelector.Match`.
     """

@@ -1,4 +1,4 @@
-"""Does this pod fit this node? One function per question, asked in kube-scheduler's order."""
+"""Whether a pod fits a node: one function per question, asked in kube-scheduler's order."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Demand:
 
     @classmethod
     def of(cls, pod: dict[str, Any]) -> Demand:
-        """The demand of `pod`."""
+        """Return the demand of `pod`."""
         return cls(pod, resource_requests(pod), frozenset(host_ports(pod)))
 
 
 def waiting_gates(pod: dict[str, Any]) -> list[str]:
-    """The scheduling gates that keep `pod` from being looked at at all, by name."""
+    """Return the scheduling gates that keep `pod` from being looked at at all, by name."""
     return [gate["name"] for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
 
 
@@ -71,7 +71,7 @@ def node_is_schedulable(demand: Demand, info: NodeInfo) -> Rejection | None:
 
 
 def node_has_requested_name(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """A pod that names its node goes nowhere else."""
+    """Hold a pod that names its node to that node."""
     wanted = demand.pod["spec"].get("nodeName")
     if not wanted or wanted == info.name:
         return None
@@ -87,7 +87,7 @@ def taints_are_tolerated(demand: Demand, info: NodeInfo) -> Rejection | None:
 
 
 def node_is_selected(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """The pod's `nodeSelector` and required node affinity."""
+    """Ask for the labels of `nodeSelector` and for what node affinity requires."""
     if node_matches_pod_affinity(demand.pod, info.node):
         return None
     return Rejection(("node(s) didn't match Pod's node affinity/selector",), resolvable=False)
@@ -135,7 +135,7 @@ PREDICATES: tuple[Callable[[Demand, NodeInfo], Rejection | None], ...] = (
 
 
 def find_rejection(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """The first predicate's rejection; None where the pod fits."""
+    """Return the first predicate's rejection; None where the pod fits."""
     for predicate in PREDICATES:
         rejection = predicate(demand, info)
         if rejection is not None:

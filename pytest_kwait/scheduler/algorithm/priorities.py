@@ -1,4 +1,4 @@
-"""Which of the nodes that fit is the best one?"""
+"""How well a node that fits suits a pod, and which one suits it best."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def least_allocated_score(demand: Demand, info: NodeInfo) -> int:
 
 
 def select_node(demand: Demand, fitting: Iterable[NodeInfo]) -> NodeInfo | None:
-    """The node with the highest score; of equals the one with fewer pods, then by name."""
+    """Return the node with the highest score; of equals the one with fewer pods, then by name."""
     return min(
         fitting,
         key=lambda info: (-least_allocated_score(demand, info), info.pod_count, info.name),

@@ -45,13 +45,13 @@ class Quantity:
     notation: _Notation = "DecimalSI"
 
     def __add__(self, other: Quantity) -> Quantity:
-        """The sum, in the notation of the first that is not zero (as upstream's `Add`)."""
+        """Return the sum, in the notation of the first that is not zero (as upstream's `Add`)."""
         return Quantity(
             self.amount + other.amount, self.notation if self.amount else other.notation
         )
 
     def __sub__(self, other: Quantity) -> Quantity:
-        """The difference, in the notation of the first that is not zero."""
+        """Return the difference, in the notation of the first that is not zero."""
         return Quantity(
             self.amount - other.amount, self.notation if self.amount else other.notation
         )
@@ -66,7 +66,7 @@ class Quantity:
         return hash(self.amount)
 
     def __str__(self) -> str:
-        """The canonical form: no fraction, the largest suffix that needs none.
+        """Return the canonical form: no fraction, the largest suffix that needs none.
 
         Source: apimachinery, api/resource/quantity.go, `CanonicalizeBytes`.
         """
@@ -97,7 +97,7 @@ def _scaled(amount: Fraction, steps: list[tuple[str, int | float]]) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str | float) -> Quantity:
-    """The quantity that `text` writes; JSON numbers are taken as they are.
+    """Return the quantity that `text` writes; JSON numbers are taken as they are.
 
     What is finer than a billionth is rounded away from zero, as upstream does.
 
@@ -125,19 +125,19 @@ def parse_quantity(text: str | float) -> Quantity:
 
 
 def value(text: str | float) -> int:
-    """The quantity in whole units, fractions rounded up."""
+    """Return the quantity in whole units, fractions rounded up."""
     amount = parse_quantity(text).amount
     return -(-amount.numerator // amount.denominator)
 
 
 def milli_value(text: str | float) -> int:
-    """The quantity in thousandths of its unit, fractions rounded up."""
+    """Return the quantity in thousandths of its unit, fractions rounded up."""
     amount = parse_quantity(text).amount * 1000
     return -(-amount.numerator // amount.denominator)
 
 
 def sum_quantities(quantities: Iterable[Quantity]) -> Quantity:
-    """The exact sum; zero for none."""
+    """Return the exact sum; zero for none."""
     total = Quantity(Fraction(0))
     for quantity in quantities:
         total = total + quantity

@@ -17,11 +17,11 @@ Amounts = dict[str, int]
 # (protocol, host address, port)
 HostPort = tuple[str, str, int]
 
-_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing is bound here
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for any address; nothing is bound here
 
 
 def amounts(quantities: Mapping[str, str | int | float] | None) -> Amounts:
-    """A resource list of the API (`requests`, `allocatable`, …) in whole numbers."""
+    """Return a resource list of the API (`requests`, `allocatable`, …) in whole numbers."""
     return {
         name: milli_value(quantity) if name == "cpu" else value(quantity)
         for name, quantity in (quantities or {}).items()
@@ -45,7 +45,7 @@ def _requests(container: Mapping[str, Any]) -> Amounts:
 
 
 def resource_requests(pod: _Pod) -> Amounts:
-    """What the node must have free for `pod`; names that are not requested are absent.
+    """Return what the node must have free for `pod`; names that are not requested are absent.
 
     The containers' sum, or the peak of an init container together with the restartable ones
     started before it where that is more; pod-level requests replace both; overhead comes on top.
@@ -75,7 +75,7 @@ def resource_requests(pod: _Pod) -> Amounts:
 
 
 def host_ports(pod: _Pod) -> set[HostPort]:
-    """The ports of the node's own addresses that `pod` takes, sidecars included."""
+    """Return the ports of the node's own addresses that `pod` takes, sidecars included."""
     spec = pod.get("spec") or {}
     containers = [
         *(spec.get("containers") or ()),

@@ -37,7 +37,7 @@ def untolerated_taint(
     tolerations: Iterable[Mapping[str, Any]],
     effects: Collection[str] = REPELLING,
 ) -> Mapping[str, Any] | None:
-    """The first taint of one of `effects` that no toleration covers; None where all are covered."""
+    """Return the first taint of one of `effects` that no toleration covers; None for none."""
     tolerations = tuple(tolerations)
     for taint in taints:
         if taint.get("effect") in effects and not any(tolerates(one, taint) for one in tolerations):

@@ -382,7 +382,7 @@ class _Rollout:
         )
 
     def _roll(self) -> None:
-        """New pods come and old ones go within the fenceposts, one step per look.
+        """Let new pods come and old ones go within the fenceposts, one step per look.
 
         Source: kube-controller-manager, rolling.go.
         """
@@ -497,7 +497,7 @@ class _Rollout:
             told = rollout.condition("Progressing", "True", "ReplicaSetUpdated", message, stamp)
             if current is not None and current["status"] == "True":
                 told["lastTransitionTime"] = current["lastTransitionTime"]
-            # Written anew even where nothing but its update time changes: the deadline counts from it.
+            # Written anew even for its update time alone: the deadline counts from that.
             return [*others, told]
         if rollout.timed_out(deployment, status, self._api.clock.time()):
             message = f"{subject} has timed out progressing."

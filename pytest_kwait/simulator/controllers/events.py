@@ -1,7 +1,7 @@
 """Writing Events the way the recorders of Kubernetes' own components do.
 
-Repeated ones are counted in one object, many similar ones about one object are combined, and an object
-that causes more than a burst of them is cut off, so that a controller of 1,000 pods writes a handful.
+Repeated ones are counted in one object, many similar ones about one object are combined, and an
+object that causes more than a burst of them is cut off: the owner of 1,000 pods writes a handful.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class SchedulingRecorder:
         self._written: OrderedDict[tuple[str, ...], tuple[str, str, float]] = OrderedDict()
 
     def event(self, pod: Obj, severity: str, reason: str, action: str, message: str) -> None:
-        """Tell that something happened to `pod`; the same again about the same version is counted."""
+        """Tell what happened to `pod`; the same again about the same version is counted."""
         metadata = pod["metadata"]
         key = (metadata["uid"], metadata.get("resourceVersion", ""), severity, reason, message)
         now = self._api.clock.time()

@@ -137,7 +137,7 @@ class GarbageCollector:
                 raise
 
     def _classify(self, obj: Obj, namespace: str) -> tuple[list[str], list[str], list[str]]:
-        """The UIDs of owners that live, that are gone, and that wait for this dependent."""
+        """Return the UIDs of owners that live, that are gone, and that wait for this dependent."""
         solid: list[str] = []
         dangling: list[str] = []
         waiting: list[str] = []

@@ -21,7 +21,7 @@ __all__ = ["DELETION_DELAY", "NamespaceContents", "NamespaceDeletion", "deletion
 # Seconds between the deletion of a namespace and that of its content.
 # Source: kube-controller-manager, namespace_controller.go, `namespaceDeletionGracePeriod`.
 DELETION_DELAY = 5.0
-# Seconds after which a finalizer of somebody else is looked at again; ditto, `finalizerEstimateSeconds`.
+# Seconds after which finalizers of others are looked at again; ditto, `finalizerEstimateSeconds`.
 _FINALIZER_ESTIMATE = 15.0
 # Seconds after the last pod went until the rest follows.
 _AFTER_PODS = 0.5
@@ -29,9 +29,9 @@ _AFTER_PODS = 0.5
 _FINALIZER = "kubernetes"
 _ROOT_CA = "kube-root-ca.crt"
 _ROOT_CA_NOTE = (
-    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as "
-    "the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of "
-    "Kubernetes clusters."
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal "
+    "endpoints such as the internal service IP or kubernetes.default.svc. No other usage is "
+    "guaranteed across distributions of Kubernetes clusters."
 )
 
 # (type, reason and message while nothing is wrong), in the order of the status.
@@ -64,7 +64,7 @@ _FINE = (
 def deletion_conditions(
     last: Iterable[Obj], wrong: dict[str, tuple[str, str]], stamp: str
 ) -> list[Obj]:
-    """The five conditions of a namespace that is going.
+    """Return the five conditions of a namespace that is going.
 
     Args:
         last: its conditions so far; one keeps its transition time while its status stays.
@@ -93,8 +93,8 @@ def deletion_conditions(
 class NamespaceContents:
     """Gives every namespace its default ServiceAccount and the cluster's root certificates.
 
-    Upstream does so a moment after the namespace was made, and refuses pods until then; here they are
-    there when the namespace is first seen, so that a pod can follow at once.
+    Upstream does so a moment after the namespace was made, and refuses pods until then; here they
+    are there when the namespace is first seen, so that a pod can follow at once.
     """
 
     def __init__(self, api: ClusterApi) -> None:
@@ -160,7 +160,7 @@ class NamespaceDeletion:
             self._queue.add_after(name, DELETION_DELAY)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        # Upstream looks again after half the pods' longest grace period; nobody is served by waiting.
+        # Upstream looks again after half the pods' longest grace; nobody is served by waiting.
         if change == "DELETED" and namespace_of(new) in self._going:
             namespace = self._api.find("namespaces", namespace_of(new))
             if namespace is not None and (namespace.get("status") or {}).get("conditions"):
@@ -185,7 +185,8 @@ class NamespaceDeletion:
                         remaining[f"{kind.plural}.{kind.group}"] = left
             wrong.update(_remaining(remaining))
         if errors:
-            text = f"Failed to delete all resource types, {len(errors)} remaining: {', '.join(sorted(errors))}"
+            told = ", ".join(sorted(errors))
+            text = f"Failed to delete all resource types, {len(errors)} remaining: {told}"
             wrong["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", text)
         self._write_conditions(namespace, wrong)
         if pods or remaining or errors:

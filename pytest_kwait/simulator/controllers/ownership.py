@@ -22,13 +22,13 @@ def key_of(obj: Obj) -> str:
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """The namespace and the name of a key."""
+    """Return the namespace and the name of a key."""
     namespace, _, name = key.partition("/")
     return namespace, name
 
 
 def controller_reference(owner: Obj, api_version: str, kind: str) -> Obj:
-    """The owner reference that makes `owner` the controller of what carries it."""
+    """Return the owner reference that makes `owner` the controller of what carries it."""
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -56,18 +56,18 @@ class Dependents:
         api.subscribe(resource, self._changed)
 
     def listen(self, listener: Callable[[Obj, str | None, str | None], None]) -> None:
-        """Call `listener(object, owner uid, previous owner uid)` after every change; None: no owner.
+        """Call `listener(object, owner uid, previous owner uid)` after changes; None: no owner.
 
         A deletion has no owner any more, a creation had none.
         """
         self._listeners.append(listener)
 
     def of(self, owner_uid: str) -> list[Obj]:
-        """What the owner controls, in order of creation."""
+        """Return what the owner controls, in order of creation."""
         return list(self._owned.get(owner_uid, {}).values())
 
     def orphans(self, namespace: str) -> list[Obj]:
-        """What nobody controls there."""
+        """Return what nobody controls there."""
         return list(self._orphans.get(namespace, {}).values())
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
@@ -101,7 +101,7 @@ class Dependents:
                 del index[key]
 
     def claim(self, owner: Obj, api_version: str, kind: str, selector: Obj) -> list[Obj]:
-        """What `owner` controls, after taking in matching orphans and letting go what no longer matches.
+        """Take in matching orphans, let go what no longer matches, and return what is left.
 
         Source: kube-controller-manager, controller_ref_manager.go, `ClaimObject`.
         """

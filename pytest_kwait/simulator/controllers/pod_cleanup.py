@@ -1,4 +1,4 @@
-"""Pods that no kubelet will ever finish: bound to a node that is gone, or deleted before they were bound."""
+"""Pods that no kubelet will ever finish, as their node is gone."""
 
 from __future__ import annotations
 
@@ -70,8 +70,9 @@ class PodCleanup:
             return
         stamp = self._api.clock.stamp()
         condition = {
-            "type": "DisruptionTarget", "status": "True", "lastProbeTime": None, "lastTransitionTime": stamp,
-            "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists",
+            "type": "DisruptionTarget", "status": "True", "lastProbeTime": None,
+            "lastTransitionTime": stamp, "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists",
         }  # fmt: skip
         others = [
             one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"

@@ -36,7 +36,7 @@ def moment(stamp: str) -> float:
 
 
 def condition_of(obj: Obj, kind: str) -> Obj | None:
-    """The condition of that type in the object's status; None where there is none."""
+    """Return the condition of that type in the object's status; None where there is none."""
     for condition in (obj.get("status") or {}).get("conditions") or ():
         if condition["type"] == kind:
             found: Obj = condition
@@ -112,10 +112,10 @@ def _deletion_cost(pod: Obj) -> int:
 
 
 def rank_for_removal(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> list[Obj]:
-    """The pods in the order in which a controller gives them up.
+    """Return the pods in the order in which a controller gives them up.
 
-    Unassigned before assigned, Pending before Running, not ready before ready, cheap before dear, on
-    crowded nodes first, ready for a shorter time first, more restarts first, younger first.
+    Unassigned before assigned, Pending before Running, not ready before ready, cheap before dear,
+    on crowded nodes first, ready for a shorter time first, more restarts first, younger first.
 
     Args:
         pods: the candidates.
@@ -141,7 +141,7 @@ def rank_for_removal(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> list
 
 
 def pod_from_template(template: Obj, owner: Obj, api_version: str, kind: str) -> Obj:
-    """The pod that `owner` makes of its template: named after it and controlled by it."""
+    """Return the pod that `owner` makes of its template: named after it and controlled by it."""
     source = template.get("metadata") or {}
     # The API server keeps names within 63 characters by cutting what generated ones begin with.
     metadata: Obj = {"generateName": f"{name_of(owner)}-", "namespace": namespace_of(owner)}
@@ -213,8 +213,8 @@ class PodControl:
         """Make `pod` for `owner`.
 
         Raises:
-            StatusError: the API server refused; told in a FailedCreate event, unless the namespace is
-                being deleted.
+            StatusError: the API server refused; told in a FailedCreate event, unless the
+                namespace is being deleted.
         """
         try:
             created = self._api.create("pods", pod, namespace_of(owner))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from pytest_kwait.simulator.controllers.pods import condition_of, moment
-from pytest_kwait.simulator.objects import Obj
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
     "HASH_LABEL",
@@ -43,7 +43,7 @@ _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def scaled_value(value: int | str, of: int, *, up: bool) -> int:
-    """A number as it is, a percentage as its share of `of`, rounded up or down."""
+    """Return a number as it is, a percentage as its share of `of`, rounded up or down."""
     if isinstance(value, int):
         return value
     share = int(value.rstrip("%")) * of / 100
@@ -76,7 +76,7 @@ def fenceposts(deployment: Obj) -> tuple[int, int]:
 
 
 def total(sets: Iterable[Obj], field: str) -> int:
-    """The sum of `spec.replicas` or of one of the counts in the status."""
+    """Return the sum of `spec.replicas` or of one of the counts in the status."""
     if field == "spec":
         return sum(one["spec"].get("replicas", 1) for one in sets)
     return sum((one.get("status") or {}).get(field, 0) for one in sets)
@@ -99,7 +99,7 @@ def new_replica_count(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None)
 
 
 def proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int]:
-    """The sizes of several ReplicaSets by name after a scaling in mid-rollout.
+    """Return the sizes of several ReplicaSets by name after a scaling in mid-rollout.
 
     Source: kube-controller-manager, sync.go, `scale`; deployment_util.go, `getReplicaSetFraction`.
     """
@@ -141,7 +141,7 @@ def _rounded(value: float) -> int:
 
 
 def template_hash(template: Obj, collisions: int = 0) -> str:
-    """The name of a pod template: equal for equal ones, whoever computes it.
+    """Return the name of a pod template: equal for equal ones, whoever computes it.
 
     Upstream hashes Go's memory layout, which nothing can depend on; only its alphabet is kept.
     """
@@ -157,20 +157,20 @@ def next_revision(sets: Iterable[Obj]) -> int:
 
 
 def revision(obj: Obj) -> int:
-    """The revision that the object carries; 0 without one."""
+    """Return the revision that the object carries; 0 without one."""
     text = (obj["metadata"].get("annotations") or {}).get(REVISION, "0")
     return int(text) if text.isdigit() else 0
 
 
 def annotations_to_copy(deployment: Obj) -> dict[str, str]:
-    """The Deployment's annotations that its ReplicaSets get too."""
+    """Return the Deployment's annotations that its ReplicaSets get too."""
     own = (_LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED, MAX)
     annotations: dict[str, str] = deployment["metadata"].get("annotations") or {}
     return {key: value for key, value in annotations.items() if key not in own}
 
 
 def set_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
-    """The conditions with `condition` in its place; unchanged where status and reason are the same.
+    """Return the conditions with `condition` among them; unchanged if status and reason are.
 
     A changed one moves to the end and keeps its transition time while its status stays.
 
@@ -185,7 +185,7 @@ def set_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
 
 
 def condition(kind: str, status: str, reason: str, message: str, stamp: str) -> Obj:
-    """A Deployment's condition that changed just now."""
+    """Return a Deployment's condition that changed just now."""
     return {
         "type": kind, "status": status, "lastUpdateTime": stamp, "lastTransitionTime": stamp,
         "reason": reason, "message": message,
@@ -193,7 +193,7 @@ def condition(kind: str, status: str, reason: str, message: str, stamp: str) -> 
 
 
 def deployment_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, stamp: str) -> Obj:
-    """The counts and the Available condition for what the ReplicaSets say.
+    """Return the counts and the Available condition for what the ReplicaSets say.
 
     Source: kube-controller-manager, sync.go, `calculateStatus`.
     """

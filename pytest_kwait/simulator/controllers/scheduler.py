@@ -27,8 +27,8 @@ __all__ = ["SCHEDULER_NAME", "Scheduler"]
 
 SCHEDULER_NAME = "default-scheduler"
 
-# Seconds before a pod that fitted nowhere is tried again although nothing helped it; doubling with
-# each try. Source: kube-scheduler, scheduling_queue.go, `DefaultPodInitialBackoffDuration` and its maximum.
+# Seconds before a pod that fitted nowhere is tried again when something changed; doubling with
+# each try. Source: kube-scheduler, scheduling_queue.go, `DefaultPodInitialBackoffDuration`.
 _BACKOFF_FIRST = 1.0
 _BACKOFF_MOST = 10.0
 
@@ -163,7 +163,7 @@ class Scheduler:
 
 
 def _concerns_pods(node: Obj) -> tuple[object, ...]:
-    """What of a node decides whether pods fit; heartbeats do not."""
+    """Return what of a node decides whether pods fit; heartbeats do not."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     return (
         node["metadata"].get("labels"),

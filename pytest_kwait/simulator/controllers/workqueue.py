@@ -28,15 +28,15 @@ _SLICE = 0.005
 
 
 def backoff_delay(failures: int) -> float:
-    """Seconds before the next try after so many failures in a row: doubling from 5 ms to 1,000 s."""
+    """Seconds before the next try after so many failures: doubling from 5 ms to 1,000 s."""
     return min(BACKOFF_FIRST * 2.0 ** min(failures, 40), BACKOFF_MOST)
 
 
 class Workqueue(Generic[Key]):
     """Calls `handle` with every key that was added, later and in order.
 
-    A key that is added again before its turn is handled once. A `StatusError` that `handle` raises
-    puts the key back with a growing delay; a turn without error resets it.
+    A key that is added again before its turn is handled once. A `StatusError` that `handle`
+    raises puts the key back with a growing delay; a turn without error resets it.
 
     Args:
         clock: where delays come from; they are controllers' constants and scale with it.

@@ -1,8 +1,8 @@
 """The kubelets of the embedded cluster: nodes that understand simple commands and run them.
 
-What may enter: what a node does with the pods bound to it. How a command is understood
-(`shell`, `programs`), what an image is (`images`) and what a status says (`status`) are pure and know
-nothing of nodes.
+What may enter: what a node does with the pods bound to it. How a command is understood (`shell`,
+`programs`), what an image is (`images`) and what a status says (`status`) are pure and know nothing
+of nodes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["NodeAgent", "node_name", "start_kubelets"]
 
 
 def node_name(number: int) -> str:
-    """The name of a node, counted from 1."""
+    """Return the name of a node, counted from 1."""
     return f"kwait-node-{number}"
 
 
 def start_kubelets(api: ClusterApi, nodes: int) -> dict[str, NodeAgent]:
     """Start so many kubelets; their Nodes are Ready when this returns.
 
-    One subscription serves them all, so that a pod's change costs the same however many nodes there are.
+    One subscription serves them all: a pod's change costs the same however many nodes there are.
     """
     agents = {
         node_name(number): NodeAgent(api, node_name(number), number)

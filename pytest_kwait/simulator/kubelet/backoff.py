@@ -36,7 +36,7 @@ class Backoff:
         self._entries: dict[str, _Entry] = {}
 
     def delay(self, key: str) -> float:
-        """The present delay in the constants' seconds; 0 before the first trouble."""
+        """Return the present delay in the constants' seconds; 0 before the first trouble."""
         entry = self._entries.get(key)
         return entry.delay if entry is not None else 0.0
 
@@ -48,7 +48,7 @@ class Backoff:
         return max(0.0, since + entry.delay * self._scale - now)
 
     def left_since_update(self, key: str, now: float) -> float:
-        """The same, counted from when the delay last grew."""
+        """Return the same, counted from when the delay last grew."""
         entry = self._entries.get(key)
         return self.left(key, entry.at, now) if entry is not None else 0.0
 

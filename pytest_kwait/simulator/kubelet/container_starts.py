@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,19 @@ from pytest_kwait.simulator.kubelet.environment import (
     hostname,
     volume_files,
 )
-from pytest_kwait.simulator.kubelet.images import Image, InvalidImage, parse_image, pull_failure
+from pytest_kwait.simulator.kubelet.images import (
+    Image,
+    InvalidImageError,
+    parse_image,
+    pull_failure,
+)
 from pytest_kwait.simulator.kubelet.probes import Prober
 from pytest_kwait.simulator.kubelet.status import is_sidecar, should_restart
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 
 __all__ = ["ContainerStarts"]
@@ -63,11 +69,11 @@ class ContainerStarts:
     # -- what is
 
     def current(self, name: str) -> Container | None:
-        """The newest instance, running or ended."""
+        """Return the newest instance, running or ended."""
         return self._slot(name).current
 
     def last(self, name: str) -> Container | None:
-        """The instance before the newest one."""
+        """Return the instance before the newest one."""
         return self._slot(name).last
 
     def trouble(self, name: str) -> tuple[str, str] | None:
@@ -75,7 +81,7 @@ class ContainerStarts:
         return self._slot(name).trouble
 
     def running(self) -> list[Container]:
-        """The instances that run."""
+        """Return the instances that run."""
         return [
             slot.current
             for slot in self._slots.values()
@@ -93,7 +99,7 @@ class ContainerStarts:
         return prober is None or prober.result
 
     def instance(self, name: str, *, previous: bool) -> Container | None:
-        """The instance whose log is asked for."""
+        """Return the instance whose log is asked for."""
         slot = self._slots.get(name)
         if slot is None:
             return None
@@ -266,14 +272,20 @@ class ContainerStarts:
         worker, name, wanted = self._worker, spec["name"], spec["image"]
         try:
             image = parse_image(wanted)
-        except InvalidImage as error:
-            message = f'Failed to apply default image tag "{wanted}": couldn\'t parse image name "{wanted}": {error}'
+        except InvalidImageError as error:
+            message = (
+                f'Failed to apply default image tag "{wanted}": '
+                f'couldn\'t parse image name "{wanted}": {error}'
+            )
             worker.container_event(name, WARNING, "InspectFailed", message)
             self._failed(name, slot, "InvalidImageName", message)
             return None
         policy = spec.get("imagePullPolicy") or "IfNotPresent"
         if worker.node.has_image(image) and policy != "Always":
-            message = f'Container image "{wanted}" already present on machine and can be accessed by the pod'
+            message = (
+                f'Container image "{wanted}" already present on machine '
+                "and can be accessed by the pod"
+            )
             worker.container_event(name, NORMAL, "Pulled", message)
             return image
         if policy == "Never":

@@ -53,7 +53,8 @@ def start_failure(image: Image, argv: list[str]) -> str:
         else f'exec: "{argv[0]}": executable file not found in $PATH'
     )
     return (
-        "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+        "failed to create containerd task: failed to create shim task: "
+        "OCI runtime create failed: runc create failed: "
         f"unable to start container process: {missing}: unknown"
     )
 
@@ -120,7 +121,7 @@ class Container:
     def start(
         self, argv: list[str], env: dict[str, str], files: dict[str, bytes], hostname: str
     ) -> str:
-        """Run `argv`, or the image's own program where it is empty; why it could not start, or empty."""
+        """Run `argv`, or the image's own program without; why it could not start, or empty."""
         self.around = Surroundings(self.clock.time, env, files, hostname)
         failure = start_failure(self.image, argv)
         if failure:
@@ -247,7 +248,7 @@ class Container:
         return {"waiting": {}}
 
     def execute(self, argv: list[str]) -> tuple[int, bytes, bytes, float]:
-        """Run a command beside it: exit code, stdout, stderr and the seconds it would have taken."""
+        """Run a command beside it: exit code, stdout, stderr, seconds it would have taken."""
         return run_to_end(self.around, argv)
 
     def _wake(self) -> None:
@@ -255,7 +256,7 @@ class Container:
             reader.set()
 
     async def follow(self) -> AsyncIterator[tuple[float, bytes]]:
-        """What it writes from its first line until it ends."""
+        """Return what it writes from its first line until it ends."""
         position, news = 0, asyncio.Event()
         self._readers.append(news)
         try:

@@ -37,7 +37,7 @@ def expand(text: str, env: dict[str, str]) -> str:
 
 
 def environment(api: ClusterApi, pod: Obj, container: Obj, node: dict[str, str]) -> dict[str, str]:
-    """The container's variables in their order.
+    """Return the container's variables in their order.
 
     Args:
         api: where config maps and secrets are.
@@ -69,7 +69,7 @@ def environment(api: ClusterApi, pod: Obj, container: Obj, node: dict[str, str])
 
 
 def hostname(pod: Obj) -> str:
-    """What the pod calls itself."""
+    """Return what the pod calls itself."""
     return str(pod["spec"].get("hostname") or name_of(pod))[:63]
 
 
@@ -145,7 +145,7 @@ def _field(pod: Obj, path: str, node: dict[str, str]) -> str:
 
 
 def _mounted(pod: Obj) -> Iterator[Obj]:
-    """The volumes that a container mounts: only those are made ready."""
+    """Return the volumes that a container mounts: only those are made ready."""
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
     names = {mount["name"] for one in containers for mount in one.get("volumeMounts") or ()}
@@ -155,7 +155,7 @@ def _mounted(pod: Obj) -> Iterator[Obj]:
 
 
 def missing_volume(api: ClusterApi, pod: Obj) -> tuple[str, str] | None:
-    """The first volume that cannot be mounted, and why; None where all can."""
+    """Return the first volume that cannot be mounted, and why; None where all can."""
     for volume in _mounted(pod):
         for field, resource, noun, name_field in (
             ("configMap", "configmaps", "configmap", "name"),
@@ -176,7 +176,7 @@ def missing_volume(api: ClusterApi, pod: Obj) -> tuple[str, str] | None:
 
 
 def volume_files(api: ClusterApi, pod: Obj, container: Obj) -> dict[str, bytes]:
-    """The files that config maps and secrets put into the container, by path."""
+    """Return the files that config maps and secrets put into the container, by path."""
     files: dict[str, bytes] = {}
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     for mount in container.get("volumeMounts") or ():

@@ -10,7 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-__all__ = ["Image", "InvalidImage", "canonical", "is_busybox", "parse_image", "pull_failure"]
+__all__ = ["Image", "InvalidImageError", "canonical", "is_busybox", "parse_image", "pull_failure"]
 
 _DOMAIN = re.compile(
     r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::\d+)?"
@@ -22,7 +22,7 @@ _TAG = re.compile(r"[\w][\w.-]{0,127}")
 _DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 
 
-class InvalidImage(Exception):  # noqa: N818 - named as the API's reason
+class InvalidImageError(Exception):
     """The name is no reference to an image; `str` is why."""
 
 
@@ -59,22 +59,22 @@ class Image:
 
 
 def parse_image(name: str) -> Image:
-    """The reference that `name` is, with what it leaves out.
+    """Return the reference that `name` is, with what it leaves out.
 
     Raises:
-        InvalidImage: it is none.
+        InvalidImageError: it is none.
 
     Source: github.com/distribution/reference, `ParseNormalizedNamed`.
     """
     rest, _, digest = name.partition("@")
     if digest and _DIGEST.fullmatch(digest) is None:
-        raise InvalidImage("invalid reference format")
+        raise InvalidImageError("invalid reference format")
     head, colon, tail = rest.rpartition(":")
     tag = ""
     if colon and "/" not in tail:
         rest, tag = head, tail
         if _TAG.fullmatch(tag) is None:
-            raise InvalidImage("invalid reference format")
+            raise InvalidImageError("invalid reference format")
     domain, slash, path = rest.partition("/")
     if not slash or not (
         "." in domain or ":" in domain or domain == "localhost" or domain.lower() != domain
@@ -83,17 +83,19 @@ def parse_image(name: str) -> Image:
     if domain == "docker.io" and "/" not in path:
         path = f"library/{path}"
     if path.lower() != path:
-        raise InvalidImage(f"invalid reference format: repository name ({path}) must be lowercase")
+        raise InvalidImageError(
+            f"invalid reference format: repository name ({path}) must be lowercase"
+        )
     if _PATH.fullmatch(path) is None or _DOMAIN.fullmatch(domain) is None:
-        raise InvalidImage("invalid reference format")
+        raise InvalidImageError("invalid reference format")
     return Image(domain, path, tag or ("" if digest else "latest"), digest)
 
 
 def canonical(name: str) -> str:
-    """The full name, for example `docker.io/library/busybox:1.36`; what is no reference stays as it is."""
+    """Return the full name, as `docker.io/library/busybox:1.36`; what is none stays."""
     try:
         return str(parse_image(name))
-    except InvalidImage:
+    except InvalidImageError:
         return name
 
 
@@ -105,12 +107,16 @@ def is_busybox(image: Image) -> bool:
 def pull_failure(name: str, image: Image) -> str:
     """Why the image cannot be pulled, in the container runtime's words; empty where it can."""
     if image.domain.lower() != image.domain:
-        return f'failed to parse image reference "{name}": invalid reference format: repository name must be lowercase'
+        return (
+            f'failed to parse image reference "{name}": invalid reference format: '
+            "repository name must be lowercase"
+        )
     host = image.domain.partition(":")[0]
     if host.rpartition(".")[2] != "invalid":
         return ""
     what = image.digest or image.tag
     return (
-        f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": failed to do request: '
-        f'Head "https://{image.domain}/v2/{image.path}/manifests/{what}": dial tcp: lookup {host}: no such host'
+        f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": '
+        f'failed to do request: Head "https://{image.domain}/v2/{image.path}/manifests/{what}": '
+        f"dial tcp: lookup {host}: no such host"
     )

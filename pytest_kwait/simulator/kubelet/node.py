@@ -70,6 +70,7 @@ class NodeAgent:
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
         self.recorder = EventRecorder(api, "kubelet", name)
         self.backoff = Backoff(api.clock.scale)
+        self._phase = (number - 1) * 0.381966 % 1
         self._subnet = f"10.{244 + number // 250}.{number % 250}"
         self._next_address = 1
         self._addresses: dict[str, str] = {}
@@ -114,8 +115,8 @@ class NodeAgent:
             "allocatable": allocatable,
             "conditions": [
                 {
-                    "type": kind, "status": value, "lastHeartbeatTime": stamp, "lastTransitionTime": stamp,
-                    "reason": reason, "message": message,
+                    "type": kind, "status": value, "lastHeartbeatTime": stamp,
+                    "lastTransitionTime": stamp, "reason": reason, "message": message,
                 }
                 for kind, value, reason, message in _CONDITIONS
             ],
@@ -123,8 +124,9 @@ class NodeAgent:
             "nodeInfo": {
                 "architecture": "amd64", "bootID": str(uuid.uuid4()), "containerRuntimeVersion": "containerd://2.1.0",
                 "kernelVersion": "6.12.0", "kubeProxyVersion": "", "machineID": machine.hex,
-                "kubeletVersion": self.api.kinds.version.get("gitVersion", ""), "operatingSystem": "linux",
-                "osImage": "pytest-kwait embedded", "systemUUID": str(machine),
+                "kubeletVersion": self.api.kinds.version.get("gitVersion", ""),
+                "operatingSystem": "linux", "osImage": "pytest-kwait embedded",
+                "systemUUID": str(machine),
             },
         }  # fmt: skip
         stored = self.api.update_status("nodes", {**clone(created), "status": status})
@@ -178,7 +180,7 @@ class NodeAgent:
     # -- pods
 
     def pod_changed(self, change: str, pod: Obj) -> None:
-        """A pod that is bound to this node changed."""
+        """Take note of a change of a pod that is bound to this node."""
         uid = uid_of(pod)
         worker = self._workers.get(uid)
         if change == "DELETED":
@@ -227,7 +229,10 @@ class NodeAgent:
         asked = 1 if name == "pods" else demand.requests.get(name, 0)
         used = self._info.pod_count if name == "pods" else self._info.requested.get(name, 0)
         capacity = self._info.allocatable.get(name, 0)
-        message = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {capacity}"
+        message = (
+            f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, "
+            f"capacity: {capacity}"
+        )
         return f"OutOf{name}", message
 
     def ended(self, worker: PodWorker) -> None:
@@ -252,7 +257,8 @@ class NodeAgent:
         if not self._relisting:
             self._relisting = True
             period = _RELIST * self.clock.scale
-            left = period - self.clock.monotonic() % period
+            # Each node looks at its own moment, so that not all work falls into one.
+            left = period - (self.clock.monotonic() + self._phase * period) % period
             self.clock.call_later(left, self._look, scaled=False)
 
     def _look(self) -> None:
@@ -262,7 +268,7 @@ class NodeAgent:
             worker.sync()
 
     def assign_address(self, pod: Obj) -> str:
-        """An address for the pod, free again when it has ended."""
+        """Return an address for the pod, free again when it has ended."""
         if pod["spec"].get("hostNetwork"):
             return self.address
         taken = set(self._addresses.values())
@@ -279,13 +285,13 @@ class NodeAgent:
         return is_busybox(image) or str(image) in self._images
 
     def keep_image(self, image: Image) -> None:
-        """The image was pulled."""
+        """Remember that the image was pulled."""
         self._images[str(image)] = image
 
     # -- what the API server asks
 
     def pods(self) -> Obj:
-        """The PodList of what the node runs."""
+        """Return the PodList of what the node runs."""
         items = [clone(worker.pod) for worker in self._workers.values()]
         return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
 
@@ -298,14 +304,14 @@ class NodeAgent:
     def logs(
         self, namespace: str, pod: str, container: str, *, previous: bool = False
     ) -> list[tuple[float, bytes]]:
-        """What a container has written so far; nothing where it never ran."""
+        """Return what a container has written so far; nothing where it never ran."""
         found = self._container(namespace, pod, container, previous=previous)
         return list(found.log) if found is not None else []
 
     async def follow(
         self, namespace: str, pod: str, container: str
     ) -> AsyncIterator[tuple[float, bytes]]:
-        """What a container writes from its first line until it ends."""
+        """Return what a container writes from its first line until it ends."""
         found = self._container(namespace, pod, container)
         if found is None:
             return

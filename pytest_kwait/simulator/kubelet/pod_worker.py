@@ -6,7 +6,6 @@ attempt came to is seen in the status only with the next sync.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.events import NORMAL, WARNING
@@ -26,6 +25,8 @@ from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, ui
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
     from pytest_kwait.simulator.kubelet.node import NodeAgent
 
 __all__ = ["PodWorker"]
@@ -95,7 +96,7 @@ class PodWorker:
         return self._sandbox
 
     def updated(self, pod: Obj) -> None:
-        """The pod changed in the API."""
+        """Take over the pod as it is in the API now."""
         before, self.pod = self.pod, pod
         if (
             "deletionTimestamp" in pod["metadata"] and "deletionTimestamp" not in before["metadata"]
@@ -103,7 +104,7 @@ class PodWorker:
             self.sync()
 
     def gone(self) -> None:
-        """The pod is no longer in the API: end what is left without a word."""
+        """End what is left without a word: the pod is no longer in the API."""
         self._removed = True
         self._finished = True
         if not self._stepping and self._task is not None:
@@ -125,7 +126,7 @@ class PodWorker:
             self.node.clock.call_later(0, self._interrupt)
 
     def poke(self) -> None:
-        """A container ended: go on with what waits for it."""
+        """Go on with what waits for the end of a container."""
         self.node.clock.call_later(0, self._resume)
 
     def _interrupt(self) -> None:
@@ -252,7 +253,7 @@ class PodWorker:
         return float(seconds)
 
     def _remove(self) -> None:
-        """The last word: the object goes, unless a finalizer keeps it."""
+        """Let the object go, unless a finalizer keeps it."""
         try:
             self.api.delete(
                 "pods", name_of(self.pod), namespace_of(self.pod), uid=uid_of(self.pod), grace=0
@@ -297,7 +298,7 @@ class PodWorker:
         return phase
 
     def _publish_sandbox(self) -> None:
-        """The sandbox is told at once, before anything else is looked at again."""
+        """Tell of the sandbox at once, before anything else is looked at again."""
         stamp, conditions = self.node.clock.stamp(), []
         for condition in self._status.get("conditions") or ():
             if condition["type"] == "PodReadyToStartContainers":
@@ -353,7 +354,7 @@ class PodWorker:
         return status, phase
 
     def _conditions_so_far(self) -> list[Obj]:
-        """The API's conditions of others, and our own as we wrote them."""
+        """Return the API's conditions of others, and our own as we wrote them."""
         last = (self.pod.get("status") or {}).get("conditions") or []
         written = self._status.get("conditions") or []
         ours = [one for one in written if one["type"] in KUBELET_CONDITIONS]
@@ -444,7 +445,7 @@ class PodWorker:
 
 
 def _spec_key(pod: Obj) -> object:
-    """What of a pod the kubelet acts on: its spec, and others' conditions for readiness gates."""
+    """Return what of a pod the kubelet acts on: its spec, and conditions for its gates."""
     if not pod["spec"].get("readinessGates"):
         return pod["spec"]
     gates = {gate["conditionType"] for gate in pod["spec"]["readinessGates"]}

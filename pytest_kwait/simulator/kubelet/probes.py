@@ -1,7 +1,7 @@
-"""Probes: is a container started, alive, ready?
+"""Probes: whether a container is started, alive, ready.
 
-Commands are run by the container's own shell. What would go over the network is taken to succeed, as
-nothing listens here.
+Commands are run by the container's own shell. What would go over the network is taken to succeed,
+as nothing listens here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["KINDS", "Prober"]
 # Field of the container, and the word in events.
 KINDS = {"startupProbe": "Startup", "livenessProbe": "Liveness", "readinessProbe": "Readiness"}
 
-# A probe that writes more than this is cut in its event; source: prober/prober.go, `maxProbeMessage…`.
+# What a probe writes beyond this is cut in its event; source: prober/prober.go.
 _MOST_OUTPUT = 1024
 
 
@@ -28,7 +28,7 @@ class Prober:
     """One probe of one running container, asked every period until it or the container ends.
 
     Args:
-        clock: the cluster's time; a probe's times are written in manifests, so they are real seconds.
+        clock: the cluster's time; a probe's times stand in manifests, so they are real seconds.
         field: which probe, one of `KINDS`.
         probe: its spec.
         container: what is probed.

@@ -2,7 +2,7 @@
 
 A program is a generator of effects that returns its exit code, so that whoever runs it decides what
 a second is and where output goes. Only programs that test manifests use for timing, exit codes,
-output and marker files are here; the rest of busybox is known by name and says that it is not simulated.
+output and marker files are here; the rest of busybox is known by name and says so.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _err(text: str) -> Write:
 
 
 def _seconds(text: str) -> float | None:
-    """A duration as busybox reads it; None where it does not."""
+    """Return a duration as busybox reads it; None where it does not."""
     number, factor = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
     if number in ("inf", "infinity"):
         return math.inf
@@ -282,7 +282,9 @@ def test(around: Surroundings, args: list[str]) -> Process:
 
 def _is_directory(around: Surroundings, name: str) -> bool:
     under = name.rstrip("/") + "/"
-    return under in ("/", "/tmp/") or any(path.startswith(under) for path in around.files)  # noqa: S108
+    return under in ("/", "/tmp/") or any(  # noqa: S108 - a path of the container
+        path.startswith(under) for path in around.files
+    )
 
 
 def bracket(around: Surroundings, args: list[str]) -> Process:
@@ -294,7 +296,7 @@ def bracket(around: Surroundings, args: list[str]) -> Process:
 
 
 def date(around: Surroundings, args: list[str]) -> Process:
-    """The time, UTC; `+%s` and other strftime formats."""
+    """Print the time, UTC; `+%s` and other strftime formats."""
     moment = datetime.fromtimestamp(around.now(), UTC)
     pattern = next((arg[1:] for arg in args if arg.startswith("+")), "%a %b %e %H:%M:%S UTC %Y")
     yield _out(moment.strftime(pattern.replace("%s", str(int(around.now())))) + "\n")
@@ -316,13 +318,13 @@ def env(around: Surroundings, args: list[str]) -> Process:
 
 
 def hostname(around: Surroundings, _: list[str]) -> Process:
-    """The pod's host name."""
+    """Print the pod's host name."""
     yield _out(around.hostname + "\n")
     return 0
 
 
 def seq(_: Surroundings, args: list[str]) -> Process:
-    """The numbers from first (1) to last."""
+    """Print the numbers from first (1) to last."""
     if not args or not all(arg.lstrip("-").isdigit() for arg in args):
         yield _err("BusyBox: usage: seq [FIRST [INC]] LAST\n")
         return 1
@@ -335,19 +337,19 @@ def seq(_: Surroundings, args: list[str]) -> Process:
 
 
 def whoami(_: Surroundings, __: list[str]) -> Process:
-    """Always root."""
+    """Print root."""
     yield _out("root\n")
     return 0
 
 
 def pwd(_: Surroundings, __: list[str]) -> Process:
-    """Always the root folder."""
+    """Print the root folder."""
     yield _out("/\n")
     return 0
 
 
 def tail(around: Surroundings, args: list[str]) -> Process:
-    """The last ten lines; with `-f` it then never ends."""
+    """Print the last ten lines; with `-f`, never end then."""
     names = [arg for arg in args if not arg.startswith("-")]
     for name in names:
         for line in around.files.get(name, b"").splitlines(keepends=True)[-10:]:
@@ -379,19 +381,20 @@ APPLETS.update(dict.fromkeys(FOREVER, forever))
 # Programs of the busybox image that are known but do nothing here.
 UNSIMULATED = frozenset(
     """
-    [[ adjtimex ar arch arp arping ash awk base64 basename bc blkid bunzip2 busybox bzcat bzip2 cal chattr chgrp
-    chmod chown chpasswd chroot cksum clear cmp comm cp cpio crontab cut dd deluser df diff dirname dmesg
-    dnsdomainname dos2unix du ed egrep expand expr factor fallocate fdisk fgrep find flock fold free fsck fuser
-    getopt getty grep groups gunzip gzip halt hd head hexdump hostid id ifconfig ifdown ifup install ionice
-    iostat ip ipcalc kill killall less link ln logger login logname losetup lsattr lsof lspci lsusb lzcat lzma
-    makemime md5sum mdev mesg microcom mkfifo mknod mkpasswd mktemp modinfo modprobe more mount mountpoint
-    mpstat mv nameif netstat nice nl nohup nologin nproc nsenter nslookup od passwd paste patch pgrep pidof
-    ping6 pipe_progress pkill pmap popmaildir poweroff ps pscan pstree pwdx rdate readlink realpath reboot
-    renice reset resize rev rmdir rmmod route run-parts rx script sed sendmail setpriv setsid sh sha1sum
-    sha256sum sha3sum sha512sum shred shuf sort split start-stop-daemon stat strings stty su sulogin sum
-    switch_root sysctl tac tar taskset tc tee telnet tftp time timeout tr traceroute truncate tty ttysize
-    udhcpc umount uname unexpand uniq unlink unlzma unxz unzip uptime users uudecode uuencode vi vlock w wc
-    wget which who xargs xxd xz xzcat yes zcat
+    [[ adjtimex ar arch arp arping ash awk base64 basename bc blkid bunzip2 busybox bzcat bzip2
+    cal chattr chgrp chmod chown chpasswd chroot cksum clear cmp comm cp cpio crontab cut dd
+    deluser df diff dirname dmesg dnsdomainname dos2unix du ed egrep expand expr factor fallocate
+    fdisk fgrep find flock fold free fsck fuser getopt getty grep groups gunzip gzip halt hd head
+    hexdump hostid id ifconfig ifdown ifup install ionice iostat ip ipcalc kill killall less link
+    ln logger login logname losetup lsattr lsof lspci lsusb lzcat lzma makemime md5sum mdev mesg
+    microcom mkfifo mknod mkpasswd mktemp modinfo modprobe more mount mountpoint mpstat mv nameif
+    netstat nice nl nohup nologin nproc nsenter nslookup od passwd paste patch pgrep pidof ping6
+    pipe_progress pkill pmap popmaildir poweroff ps pscan pstree pwdx rdate readlink realpath
+    reboot renice reset resize rev rmdir rmmod route run-parts rx script sed sendmail setpriv
+    setsid sh sha1sum sha256sum sha3sum sha512sum shred shuf sort split start-stop-daemon stat
+    strings stty su sulogin sum switch_root sysctl tac tar taskset tc tee telnet tftp time timeout
+    tr traceroute truncate tty ttysize udhcpc umount uname unexpand uniq unlink unlzma unxz unzip
+    uptime users uudecode uuencode vi vlock w wc wget which who xargs xxd xz xzcat yes zcat
     """.split()  # noqa: SIM905 - a list of this length reads better as text
 ) - set(APPLETS)
 

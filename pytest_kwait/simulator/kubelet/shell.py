@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -41,7 +40,7 @@ from pytest_kwait.simulator.kubelet.shell_syntax import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
 __all__ = ["SHELLS", "Shell", "run_program", "shell_of"]
 
@@ -85,7 +84,7 @@ class Shell:
     _errexit: bool = False
 
     def signal(self, signal: str) -> bool:
-        """Note a signal; False where the script has no trap for it, as process 1 then ignores it."""
+        """Note a signal; False where no trap waits for it, as process 1 then ignores it."""
         if signal not in self.traps:
             return False
         self._pending.append(signal)
@@ -300,7 +299,7 @@ class Shell:
         self.around.stdin = stdin
 
     def _expand(self, word: Word) -> Generator[Effect, None, list[str]]:
-        """The arguments that a word becomes: unquoted expansions are split at blanks."""
+        """Return the arguments that a word becomes: unquoted expansions are split at blanks."""
         pieces: list[str] = []
         open_piece: str | None = None
         for part, quoted in word.parts:
@@ -492,7 +491,7 @@ def run_program(around: Surroundings, argv: list[str], complainer: str = "sh") -
 
 
 def shell_of(around: Surroundings, argv: list[str]) -> tuple[Shell, str]:
-    """The shell that `sh -c SCRIPT NAME ARGS…` (or `sh FILE`, or script at stdin) starts, and its script."""
+    """Return the shell that `sh -c SCRIPT…`, `sh FILE` or `sh` starts, and its script."""
     flags, rest = "", argv[1:]
     while rest and rest[0].startswith("-"):
         flags += rest.pop(0)[1:]

@@ -1,8 +1,8 @@
 """The shell language that container commands are written in, as far as test manifests use it.
 
-Lists (`;`, `&&`, `||`, `&`, newline), `!`, `if`, `while`, `until`, `for`, `{ … }`, `( … )`, redirections to
-files and between stdout and stderr, variables, arithmetic and command substitution. What is not
-in here - pipes, functions, here-documents, `case` - is refused by name.
+Lists (`;`, `&&`, `||`, `&`, newline), `!`, `if`, `while`, `until`, `for`, `{ … }`, `( … )`,
+redirections to files and between stdout and stderr, variables, arithmetic and command substitution.
+What is not in here - pipes, functions, here-documents, `case` - is refused by name.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ class _Lexer:
         return Variable(rest[:length]) if length else Literal("$")
 
     def _balanced(self, opening: int) -> str:
-        """What stands between the parentheses that begin `opening` - 1 characters on."""
+        """Return what stands between the parentheses that begin `opening` - 1 characters on."""
         depth, start = 1, self.position + opening
         for index in range(start, len(self.source)):
             depth += {"(": 1, ")": -1}.get(self.source[index], 0)
@@ -351,7 +351,7 @@ class _Parser:
     position: int = 0
 
     def _peek(self) -> str | None:
-        """The next operator, or the next word as plain text ("" for a quoted one); None at the end."""
+        """Return the next operator or plain word, "" for a quoted one, None at the end."""
         return self.tokens[self.position].text if self.position < len(self.tokens) else None
 
     def _is_word(self) -> bool:
@@ -536,7 +536,7 @@ def _assignment(word: Word) -> tuple[str, Word] | None:
 
 
 def parse(script: str) -> Node:
-    """The script as a tree.
+    """Return the script as a tree.
 
     Raises:
         ShellSyntaxError: it is no shell, or uses what is not understood here.

@@ -116,7 +116,7 @@ class _Count:
 def pod_phase(
     pod: Obj, statuses: Mapping[str, Obj], *, terminal: bool = False, initialized: bool = False
 ) -> str:
-    """The pod's phase.
+    """Return the pod's phase.
 
     Args:
         pod: the pod.
@@ -219,7 +219,7 @@ def pod_conditions(
     started: bool,
     stamp: str,
 ) -> list[Obj]:
-    """The pod's conditions: others' first, then the kubelet's own in their order.
+    """Return the pod's conditions: others' first, then the kubelet's own in their order.
 
     Args:
         pod: the pod with its last status.

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.events import EventRecorder
 from pytest_kwait.simulator.controllers.jobs.rules import Retries
-from pytest_kwait.simulator.controllers.jobs.tracking import (
+from pytest_kwait.simulator.controllers.jobs.tracking import JobTracking
+from pytest_kwait.simulator.controllers.jobs.view import (
     BATCH_PERIOD,
     FINALIZER,
+    KIND,
     Context,
-    JobTracking,
+    JobView,
     is_finished,
     remove_finalizer,
 )
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JobController"]
 
-_KIND = ("batch/v1", "Job")
 _CONTROLLER = "kubernetes.io/job-controller"
 
 
@@ -44,7 +45,7 @@ class JobController:
         self._api = api
         self._pods = pods
         recorder = EventRecorder(api, "job-controller")
-        self._context = Context(api, recorder, PodControl(api, recorder, *_KIND))
+        self._context = Context(api, recorder, PodControl(api, recorder, *KIND))
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "job-controller")
         self._orphans: Workqueue[str] = Workqueue(
             api.clock, self._release, "job-controller orphans"
@@ -92,7 +93,7 @@ class JobController:
             return
         owner = owner_of(pod)
         if owner is not None:
-            if (owner["apiVersion"], owner["kind"]) != _KIND:
+            if (owner["apiVersion"], owner["kind"]) != KIND:
                 return
             job = self._api.find("jobs.batch", owner["name"], namespace)
             if job is not None and uid_of(job) == owner["uid"] and not is_finished(job):
@@ -111,9 +112,9 @@ class JobController:
                 if FINALIZER in (pod["metadata"].get("finalizers") or ()):
                     self._orphans.add(key_of(pod))
             return
-        pods = self._pods.claim(job, *_KIND, job["spec"]["selector"])
-        tracking = JobTracking(self._context, clone(job), pods, self._retries.get(uid, Retries()))
-        tracking.run()
-        self._retries[uid] = tracking.retries
-        for delay in tracking.look_again:
+        pods = self._pods.claim(job, *KIND, job["spec"]["selector"])
+        view = JobView(self._context, clone(job), pods, self._retries.get(uid, Retries()))
+        JobTracking(view).run()
+        self._retries[uid] = view.retries
+        for delay in view.look_again:
             self._queue.add_after(f"{namespace_of(job)}/{name_of(job)}", delay, scaled=False)

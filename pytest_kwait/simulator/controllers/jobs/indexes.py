@@ -36,12 +36,12 @@ def _annotation(pod: Obj, name: str) -> int | None:
 
 
 def index_of(pod: Obj) -> int | None:
-    """The pod's completion index; None where it has none."""
+    """Return the pod's completion index; None where it has none."""
     return _annotation(pod, INDEX)
 
 
 def valid_index(pod: Obj, completions: int) -> int | None:
-    """The pod's completion index; None where it has none that counts for the Job."""
+    """Return the pod's completion index; None where it has none that counts for the Job."""
     index = index_of(pod)
     return index if index is not None and index < completions else None
 
@@ -53,7 +53,7 @@ def failure_count(pod: Obj, *, ignored_too: bool = False) -> int:
 
 
 def read_indexes(text: str, completions: int) -> set[int]:
-    """The indexes that `1,3-5,7` names, as far as they are below `completions`."""
+    """Return the indexes that `1,3-5,7` names, as far as they are below `completions`."""
     indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -77,7 +77,7 @@ def write_indexes(indexes: Collection[int]) -> str:
 
 
 def pending(count: int, completions: int, taken: Collection[int]) -> list[int]:
-    """The `count` lowest indexes that are not taken; fewer where there are no more."""
+    """Return the `count` lowest indexes that are not taken; fewer where there are no more."""
     found: list[int] = []
     for index in range(completions):
         if len(found) >= count:
@@ -88,7 +88,7 @@ def pending(count: int, completions: int, taken: Collection[int]) -> list[int]:
 
 
 def duplicated(pods: Iterable[Obj], completions: int) -> tuple[list[Obj], list[Obj]]:
-    """The pods that are one too many for their index or have no valid one, and the others."""
+    """Return the pods that are one too many for their index or have none, and the others."""
     remove: list[Obj] = []
     keep: dict[int, Obj] = {}
     for pod in pods:

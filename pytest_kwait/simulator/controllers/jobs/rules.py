@@ -36,7 +36,7 @@ RETRY_MOST = 600.0
 
 
 def retry_delay(failures: int) -> float:
-    """Seconds from the last failure to the next try: 10 s, doubling with each failure, at most 10 min."""
+    """Seconds from the last failure to the next try: 10, doubling up to 600."""
     if failures <= 0:
         return 0.0
     return float(min(RETRY_FIRST * 2 ** min(failures - 1, 16), RETRY_MOST))
@@ -50,7 +50,7 @@ class Retries:
     last: float = 0.0
 
     def counting(self, succeeded: Sequence[float], failed: Sequence[float]) -> Retries:
-        """The same after pods that ended at these times.
+        """Return the same after pods that ended at these times.
 
         Source: kube-controller-manager, backoff_utils.go, `newBackoffRecord`.
         """
@@ -89,7 +89,7 @@ def replaces_only_failed(job: Obj) -> bool:
 
 
 def is_failed(pod: Obj, job: Obj) -> bool:
-    """Whether the pod counts as failed; one that is being deleted does too, unless the Job waits for it."""
+    """Whether the pod counts as failed; one that goes does too, unless the Job waits for it."""
     phase = (pod.get("status") or {}).get("phase")
     if phase == "Failed":
         return True
@@ -112,7 +112,7 @@ class Failure:
 
 
 def match_failure(policy: Obj | None, pod: Obj) -> Failure:
-    """The first rule that matches, applied.
+    """Return the first rule that matches, applied.
 
     Source: kube-controller-manager, pod_failure_policy.go, `matchPodFailurePolicy`.
     """
@@ -144,7 +144,8 @@ def _exit_code_cause(rule: Obj, pod: Obj) -> str:
             continue
         if (terminated["exitCode"] in wanted["values"]) == (wanted["operator"] == "In"):
             where = f"{namespace_of(pod)}/{name_of(pod)}"
-            return f"Container {one['name']} for pod {where} failed with exit code {terminated['exitCode']}"
+            code = terminated["exitCode"]
+            return f"Container {one['name']} for pod {where} failed with exit code {code}"
     return ""
 
 
@@ -208,7 +209,7 @@ def past_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
 
 
 def past_deadline(job: Obj, now: float) -> float | None:
-    """Seconds left until the Job has been active for too long: at most 0 if it has; None without limit.
+    """Seconds until the Job has been active for too long: at most 0 if it has; None for never.
 
     The start is a stamp cut to seconds, so a deadline comes up to a second early, as upstream.
     """
