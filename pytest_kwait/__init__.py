@@ -1,3 +1,129 @@
-"""Kubernetes end-to-end waits for pytest; names are resolved on first use (PEP 562)."""
+"""Kubernetes end-to-end waits for pytest: each wait is a function, a fixture and a marker.
+
+The names below are imported when they are first used: `import pytest_kwait` costs next to nothing.
+For building on it: the packages `wait`, `cache` and `clusters`.
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_kwait.api.execution import Execution
+    from pytest_kwait.api.forwarding import PortForward
+    from pytest_kwait.cache.sync import wait_for_cache_sync
+    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.engine.timeouts import TIMEOUTS, TimeoutEntry, Timeouts
+    from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+    from pytest_kwait.errors import (
+        ApiError,
+        ClusterError,
+        InvalidArgument,
+        KwaitError,
+        WaitFailed,
+        WaitTimeout,
+    )
+    from pytest_kwait.resources.general import wait_for
+    from pytest_kwait.resources.jobs import (
+        get_job_pods,
+        wait_for_job_complete,
+        wait_for_job_failed,
+        wait_for_job_finish,
+        wait_for_job_pods_running,
+        wait_for_job_pods_succeeded,
+    )
+    from pytest_kwait.resources.minions import wait_for_pods_on_minions
+    from pytest_kwait.resources.pod_info import FakePodInfo, PodInfo
+    from pytest_kwait.suite.bench import Bench
+    from pytest_kwait.suite.bound_wait import BoundWait
+    from pytest_kwait.suite.manifests import InvalidManifest
+    from pytest_kwait.wait.durations import Duration
+    from pytest_kwait.wait.interruption import DeadlineExceeded
+
+__all__ = [
+    "TIMEOUTS",
+    "ApiError",
+    "Bench",
+    "BoundWait",
+    "Cluster",
+    "ClusterError",
+    "DeadlineExceeded",
+    "Duration",
+    "Execution",
+    "Failed",
+    "FakePodInfo",
+    "InvalidArgument",
+    "InvalidManifest",
+    "KwaitError",
+    "Met",
+    "Patience",
+    "Pending",
+    "PodInfo",
+    "PortForward",
+    "TimeoutEntry",
+    "Timeouts",
+    "Verdict",
+    "WaitFailed",
+    "WaitOptions",
+    "WaitTimeout",
+    "get_job_pods",
+    "wait_for",
+    "wait_for_cache_sync",
+    "wait_for_job_complete",
+    "wait_for_job_failed",
+    "wait_for_job_finish",
+    "wait_for_job_pods_running",
+    "wait_for_job_pods_succeeded",
+    "wait_for_pods_on_minions",
+]
+
+_HOMES = {
+    "api.execution": ("Execution",),
+    "api.forwarding": ("PortForward",),
+    "cache.sync": ("wait_for_cache_sync",),
+    "clusters.provider": ("Cluster",),
+    "engine.options": ("WaitOptions",),
+    "engine.timeouts": ("TIMEOUTS", "TimeoutEntry", "Timeouts"),
+    "engine.verdicts": ("Failed", "Met", "Patience", "Pending", "Verdict"),
+    "errors": (
+        "ApiError",
+        "ClusterError",
+        "InvalidArgument",
+        "KwaitError",
+        "WaitFailed",
+        "WaitTimeout",
+    ),
+    "resources.general": ("wait_for",),
+    "resources.jobs": (
+        "get_job_pods",
+        "wait_for_job_complete",
+        "wait_for_job_failed",
+        "wait_for_job_finish",
+        "wait_for_job_pods_running",
+        "wait_for_job_pods_succeeded",
+    ),
+    "resources.minions": ("wait_for_pods_on_minions",),
+    "resources.pod_info": ("FakePodInfo", "PodInfo"),
+    "suite.bench": ("Bench",),
+    "suite.bound_wait": ("BoundWait",),
+    "suite.manifests": ("InvalidManifest",),
+    "wait.durations": ("Duration",),
+    "wait.interruption": ("DeadlineExceeded",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on its first use (PEP 562)."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -70,6 +70,7 @@ def kwait_timeouts(request: pytest.FixtureRequest) -> Timeouts:
 
 @pytest.fixture(scope="session")
 def _kwait_namespaces(request: pytest.FixtureRequest, kwait_client: ApiClient) -> Namespaces:
+    """Keep the namespaces that this process made (internal)."""
     from pytest_kwait.suite.namespaces import Namespaces
 
     return Namespaces(kwait_client, run_settings(request.config).timeouts())

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pytest_kwait
+from pytest_kwait.resources.catalogue import WAITS
+
+COSTLY = (
+    "aiohttp",
+    "asyncio",
+    "kubernetes",
+    "msgspec",
+    "multiprocessing",
+    "requests",
+    "ssl",
+    "urllib3",
+    "yaml",
+)
+
+
+@pytest.mark.parametrize("name", pytest_kwait.__all__)
+def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
+    value = getattr(pytest_kwait, name)
+    assert vars(pytest_kwait)[name] is value
+    if callable(value) and not name.startswith("Verdict"):
+        assert value.__doc__
+
+
+def test_public_names_are_sorted_as_ruff_sorts_them() -> None:
+    constants = [name for name in pytest_kwait.__all__ if name.isupper()]
+    classes = [name for name in pytest_kwait.__all__ if name[0].isupper() and not name.isupper()]
+    functions = [name for name in pytest_kwait.__all__ if name.islower()]
+    assert pytest_kwait.__all__ == sorted(constants) + sorted(classes) + sorted(functions)
+
+
+def test_every_wait_is_public() -> None:
+    assert set(WAITS) <= set(pytest_kwait.__all__)
+    for name, wait in WAITS.items():
+        assert getattr(pytest_kwait, name) is wait.function
+
+
+def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
+    tree = ast.parse(Path(pytest_kwait.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        (node.module or "").removeprefix("pytest_kwait."): tuple(
+            alias.name for alias in node.names
+        )
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert seen == pytest_kwait._HOMES
+    assert sorted(pytest_kwait._HOME_OF) == sorted(pytest_kwait.__all__)
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(
+        AttributeError, match=r"^module 'pytest_kwait' has no attribute 'wait_for_godot'$"
+    ):
+        _ = pytest_kwait.wait_for_godot
+    assert not hasattr(pytest_kwait, "wait_for_godot")
+    assert set(pytest_kwait.__all__) <= set(dir(pytest_kwait))
+
+
+def imported(program: str) -> set[str]:
+    report = f"{program}\nimport sys; print(*sorted(sys.modules), sep='\\n')"
+    ran = subprocess.run(
+        [sys.executable, "-c", report], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(ran.stdout.splitlines())
+
+
+def test_importing_the_package_imports_nothing_costly() -> None:
+    modules = imported("import pytest_kwait")
+    assert modules.isdisjoint(COSTLY)
+    assert {name for name in modules if name.startswith("pytest_kwait")} == {"pytest_kwait"}
+
+
+def test_loading_the_plugin_imports_the_standard_library_and_pytest_alone() -> None:
+    before = imported("import pytest, dataclasses")
+    program = """
+import pytest, pytest_kwait.plugin, importlib
+for name in pytest_kwait.plugin.pytest_plugins:
+    importlib.import_module(name)
+"""
+    added = imported(program) - before
+    assert added.isdisjoint(COSTLY)
+    foreign = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)
+    assert foreign == {"pytest_kwait"}
+    # The rooms below stay closed, but for the settings and the list of waits.
+    assert {name for name in added if name.startswith("pytest_kwait.")} == {
+        "pytest_kwait.errors",
+        "pytest_kwait.plugin",
+        "pytest_kwait.plugin.deadlines",
+        "pytest_kwait.plugin.distributed",
+        "pytest_kwait.plugin.fixtures",
+        "pytest_kwait.plugin.header",
+        "pytest_kwait.plugin.markers",
+        "pytest_kwait.plugin.options",
+        "pytest_kwait.plugin.outcomes",
+        "pytest_kwait.plugin.preconditions",
+        "pytest_kwait.plugin.running",
+        "pytest_kwait.plugin.settings",
+        "pytest_kwait.plugin.waits",
+        "pytest_kwait.resources",
+        "pytest_kwait.resources.catalogue",
+        "pytest_kwait.suite",
+        "pytest_kwait.suite.settings",
+        "pytest_kwait.suite.values",
+    }
