@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.admission import Admission
 from pytest_kwait.simulator.caller import Caller, internal
+from pytest_kwait.simulator.crds import Definitions
 from pytest_kwait.simulator.deletion import plan
 from pytest_kwait.simulator.names import generate_name, new_uid
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
@@ -69,6 +70,7 @@ class ClusterApi:
 
     def bootstrap(self) -> None:
         """Make the namespaces that every cluster has; what came before is no history."""
+        Definitions(self)
         for name in _SYSTEM_NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
         self.store.forget_history()
@@ -170,7 +172,8 @@ class ClusterApi:
         else:
             clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
         if decoded.unknown and caller.field_validation != "Ignore":
-            texts = [f'unknown field "{field}"' for field in decoded.unknown]
+            fields = sorted(decoded.unknown) if kind.custom else decoded.unknown
+            texts = [f'unknown field "{field}"' for field in fields]
             if caller.field_validation == "Strict":
                 raise bad_request(
                     f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
@@ -228,7 +231,7 @@ class ClusterApi:
         if errors:
             raise invalid(kind.group, kind.kind, name, _ordered(errors))
         if kind.structure is not None:
-            kind.structure.validate(new)
+            kind.structure.validate(kind, new)
         strategy.warn_create(new, caller)
         for hook in self.before_write:
             hook(kind, new, None)
@@ -361,7 +364,7 @@ class ClusterApi:
         if errors:
             raise invalid(kind.group, kind.kind, name, _ordered(errors))
         if kind.structure is not None:
-            kind.structure.validate(new, old)
+            kind.structure.validate(kind, new, old)
         for hook in self.before_write:
             hook(kind, new, old)
         metadata["resourceVersion"] = before["resourceVersion"]

@@ -198,7 +198,7 @@ def metadata_errors(obj: Obj, kind: Kind) -> list[FieldError]:
             text = (
                 "name is neither a standard finalizer name nor is it fully qualified"
             )
-            if kind.group == "" or not kind.custom:
+            if not kind.custom and kind.group != "apiextensions.k8s.io":
                 errors.append(invalid_value("metadata.finalizers", finalizer, text))
     return errors
 

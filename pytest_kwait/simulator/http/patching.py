@@ -5,6 +5,7 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/patch.go.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.apply import apply_object, read_apply
@@ -15,9 +16,11 @@ from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.patches import json_patch, merge_patch, read_patch
 from pytest_kwait.simulator.schema import shape_of
 from pytest_kwait.simulator.status_error import (
+    StatusError,
     bad_request,
     forbidden_field,
     invalid,
+    invalid_value,
     required,
     unsupported_media_type,
 )
@@ -26,6 +29,7 @@ from pytest_kwait.simulator.strategic_merge import strategic_merge
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.http.request import ApiRequest, Target
     from pytest_kwait.simulator.objects import Obj
@@ -118,5 +122,20 @@ async def patch_object(
             f"the namespace of the object ({metadata.get('namespace')}) does not match the "
             f"namespace on the URL ({target.namespace})"
         )
+    _check_strictly(api, kind, result, caller)
     stored = api.replace(kind, entry, result, subresource, caller)
     return object_answer(request, kind, stored)
+
+
+def _check_strictly(api: ClusterApi, kind: Kind, result: Obj, caller: Caller) -> None:
+    """Refuse unknown fields as a patch is refused for them, where they are refused at all."""
+    if caller.field_validation != "Strict":
+        return
+    try:
+        api.decode(kind, clone(result), caller)
+    except StatusError as error:
+        _, found, why = error.message.partition("strict decoding error: ")
+        if not found:
+            raise
+        text = json.dumps(result, separators=(",", ":"), sort_keys=True)
+        raise invalid("", "", "", [invalid_value("patch", text, found + why)]) from None

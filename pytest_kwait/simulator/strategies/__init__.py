@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.strategies.definitions import DefinitionStrategy
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.strategies.jobs import CronJobStrategy, JobStrategy
 from pytest_kwait.simulator.strategies.namespaces import NamespaceStrategy
@@ -37,6 +38,7 @@ __all__ = ["Strategy", "strategy_of"]
 _STRATEGIES: dict[str, type[Strategy]] = {
     "configmaps": ConfigMapStrategy,
     "cronjobs.batch": CronJobStrategy,
+    "customresourcedefinitions.apiextensions.k8s.io": DefinitionStrategy,
     "daemonsets.apps": DaemonSetStrategy,
     "deployments.apps": DeploymentStrategy,
     "events": EventStrategy,

@@ -1,0 +1,165 @@
+"""CustomResourceDefinitions at work: what is defined is served, what is no longer is gone.
+
+Source: k8s.io/apiextensions-apiserver pkg/controller/{establish,finalizer,status}.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.registry import Kind, SubResource
+from pytest_kwait.simulator.structural import Structure
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.store import Change
+
+__all__ = ["Definitions"]
+
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+
+class Definitions:
+    """Keeps the registry of kinds in step with the definitions.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._served: dict[str, Any] = {}
+        api.subscribe(CRDS, self._on_change)
+
+    def _on_change(self, event: str, new: Obj, old: Obj | None) -> None:
+        del old
+        name = name_of(new)
+        if event == "DELETED":
+            self._api.kinds.remove(name)
+            self._served.pop(name, None)
+            return
+        if new["metadata"].get("deletionTimestamp"):
+            self._clean_up(new)
+            return
+        if self._served.get(name) != new["spec"]:
+            self._served[name] = new["spec"]
+            self._api.kinds.remove(name)
+            self._api.kinds.add(_kinds(new["spec"]))
+        if not _established(new):
+            self._api.modify(CRDS, name, "", self._establish, subresource="status")
+            self._api.modify(CRDS, name, "", _protect)
+
+    def _establish(self, definition: Obj) -> None:
+        stamp = self._api.clock.stamp()
+        definition["status"] = {
+            **definition.get("status", {}),
+            "acceptedNames": clone(definition["spec"]["names"]),
+            "conditions": [
+                {
+                    "type": "NamesAccepted",
+                    "status": "True",
+                    "lastTransitionTime": stamp,
+                    "reason": "NoConflicts",
+                    "message": "no conflicts found",
+                },
+                {
+                    "type": "Established",
+                    "status": "True",
+                    "lastTransitionTime": stamp,
+                    "reason": "InitialNamesAccepted",
+                    "message": "the initial names have been accepted",
+                },
+            ],
+        }
+
+    def _clean_up(self, definition: Obj) -> None:
+        name = name_of(definition)
+        if _CLEANUP not in definition["metadata"].get("finalizers", ()):
+            return
+        kind = self._api.kinds.find(name)
+        if kind is not None:
+            for obj in self._api.list(name):
+                if not obj["metadata"].get("deletionTimestamp"):
+                    self._api.delete(kind, name_of(obj), namespace_of(obj))
+            if self._api.store.count(name):
+                self._await_empty(name)
+                return
+        self._release(name)
+
+    def _await_empty(self, name: str) -> None:
+        def on_change(_change: Change) -> None:
+            if not self._api.store.count(name):
+                stop()
+                self._release(name)
+
+        stop = self._api.store.watch(name, on_change)
+
+    def _release(self, name: str) -> None:
+        if self._api.find(CRDS, name) is not None:
+            self._api.modify(CRDS, name, "", _unprotect)
+
+
+def _established(definition: Obj) -> bool:
+    return any(
+        one["type"] == "Established" and one["status"] == "True"
+        for one in (definition.get("status") or {}).get("conditions") or ()
+    )
+
+
+def _protect(definition: Obj) -> None:
+    finalizers = definition["metadata"].setdefault("finalizers", [])
+    if _CLEANUP not in finalizers:
+        finalizers.append(_CLEANUP)
+
+
+def _unprotect(definition: Obj) -> None:
+    finalizers = definition["metadata"].get("finalizers", [])
+    definition["metadata"]["finalizers"] = [one for one in finalizers if one != _CLEANUP]
+
+
+def _kinds(spec: Obj) -> list[Kind]:
+    """One kind per served version, the storage version first."""
+    names, group = spec["names"], spec["group"]
+    kinds = []
+    versions = sorted(spec["versions"], key=lambda version: not version.get("storage"))
+    for version in versions:
+        if not version.get("served"):
+            continue
+        subresources: dict[str, SubResource] = {}
+        enabled = version.get("subresources") or {}
+        verbs = ("get", "patch", "update")
+        if "status" in enabled:
+            subresources["status"] = SubResource(
+                "status", group, version["name"], names["kind"], verbs
+            )
+        if enabled.get("scale"):
+            subresources["scale"] = SubResource("scale", "autoscaling", "v1", "Scale", verbs)
+        kinds.append(
+            Kind(
+                group=group,
+                version=version["name"],
+                plural=names["plural"],
+                kind=names["kind"],
+                namespaced=spec["scope"] == "Namespaced",
+                singular=names.get("singular", ""),
+                short_names=tuple(names.get("shortNames") or ()),
+                categories=tuple(names.get("categories") or ()),
+                verbs=_VERBS,
+                subresources=subresources,
+                list_kind=names.get("listKind", names["kind"] + "List"),
+                structure=Structure(
+                    (version.get("schema") or {}).get("openAPIV3Schema") or {},
+                    enabled.get("scale"),
+                    version.get("additionalPrinterColumns"),
+                    tuple(
+                        field["jsonPath"].lstrip(".")
+                        for field in version.get("selectableFields") or ()
+                    ),
+                ),
+            )
+        )
+    return kinds
