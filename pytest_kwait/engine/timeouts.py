@@ -158,7 +158,7 @@ _ENTRIES = (
         5 * _MINUTE,
         "as pod_start: the ten looks of podsOnMinions' Poll(1s, 10) expected pods that were there",
     ),
-    TimeoutEntry("cache_sync", 2 * _MINUTE, "as pod_start_short: upstream's has no limit"),
+    TimeoutEntry("cache_sync", 5 * _MINUTE, "as pod_start: upstream's has no limit"),
     TimeoutEntry("wait_for", 5 * _MINUTE, "as pod_start: what the Go framework gives Eventually"),
 )
 

@@ -170,7 +170,8 @@ class JobPods(JobCondition):
         noun = "pod" if self.expected == 1 else "pods"
         text = f"{count} of {self.expected} {noun} {self._phase}"
         if count > self.expected:
-            text = f"{count} pods {self._phase}, {count - self.expected} more than awaited"
+            noun = "pod" if count == 1 else "pods"
+            text = f"{count} {noun} {self._phase}, {count - self.expected} more than awaited"
         return f"{text}{': ' if rest else ''}{rest}"
 
     def _out_of_reach(self, count: int) -> Failed | None:
@@ -179,7 +180,8 @@ class JobPods(JobCondition):
         if count > self.expected:
             if self._phase == "Running":
                 return None
-            return Failed(f"{count} pods {self._phase}, more than awaited", Patience.LONG)
+            noun = "pod" if count == 1 else "pods"
+            return Failed(f"{count} {noun} {self._phase}, more than awaited", Patience.LONG)
         halted = stopped(self.job, because="FailureTarget")
         if halted is not None:
             return halted if halted.patience is not Patience.NONE else self._after_the_end(count)

@@ -138,6 +138,15 @@ def test_crash_loops() -> None:
     assert start_doom(looping(9, exitCode=1), None) is None
 
 
+def test_a_back_off_after_a_start_that_cannot_succeed() -> None:
+    message = 'exec: "/nope": stat /nope: no such file or directory'
+
+    assert start_doom(looping(1, exitCode=128, reason="StartError", message=message), None) == Doom(
+        f"StartError: {message}", SHORT
+    )
+    assert start_doom(looping(1, exitCode=128, reason="StartError", message="busy"), None) is None
+
+
 @pytest.mark.parametrize(
     "broken",
     [

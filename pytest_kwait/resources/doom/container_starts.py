@@ -33,14 +33,27 @@ _FINAL = {
     "PostStartHookError": (),
 }
 
+# How a run ended that never began, in the words of containerd and of others.
+_NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError"})
+
 
 def container_start_doom(status: dict[str, Any]) -> Doom | None:
     """Return the doom of a container that cannot be started; None for any other."""
     state, facts = current_state(status)
     reason = facts.get("reason") or ""
-    if state != "waiting" or reason not in _FINAL:
+    if state != "waiting":
         return None
-    message = " ".join((facts.get("message") or "").split())
-    final = any(phrase in message.lower() for phrase in _FINAL[reason])
-    patience = Patience.SHORT if final else Patience.LONG
-    return Doom(f"{reason}: {message}" if message else reason, patience)
+    if reason in _FINAL:
+        message = " ".join((facts.get("message") or "").split())
+        patience = Patience.SHORT if _is_final(reason, message) else Patience.LONG
+        return Doom(f"{reason}: {message}" if message else reason, patience)
+    last = (status.get("lastState") or {}).get("terminated") or {}
+    if reason == "CrashLoopBackOff" and last.get("reason") in _NEVER_STARTED:
+        message = " ".join((last.get("message") or "").split())
+        if _is_final("RunContainerError", message):
+            return Doom(f"{last['reason']}: {message}", Patience.SHORT)
+    return None
+
+
+def _is_final(reason: str, message: str) -> bool:
+    return any(phrase in message.lower() for phrase in _FINAL[reason])
