@@ -1,6 +1,6 @@
 """How long `e2e/` takes on the embedded cluster and on a real one: bar half.
 
-    python -m benchmarks.e2e_duration KUBECONFIG [ROUNDS]
+Run it as `python -m benchmarks.e2e_duration KUBECONFIG [ROUNDS]`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How fast the embedded cluster is ready, and how much memory it takes: bars 0.2 of the peer's time, 100 MB.
+"""How fast the embedded cluster is ready (bar 0.2 of the peer's time) and how big (bar 100 MB).
 
-    python -m benchmarks.embedded_start [ROUNDS]
+Run it as `python -m benchmarks.embedded_start [ROUNDS]`.
 
 Ours: from starting the process to nodes Ready. Peer: etcd and kube-apiserver alone, to /readyz.
 """
@@ -11,13 +11,16 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.pairs import measure, seconds
 from e2e.controlplane import assets
-from e2e.controlplane.processes import Component
 from e2e.controlplane.readiness import Readiness
 from e2e.controlplane.servers import ControlPlane
 from pytest_kwait.clusters.embedded import EmbeddedProvider
+
+if TYPE_CHECKING:
+    from e2e.controlplane.processes import Component
 
 TIME_BAR = 0.2
 MEMORY_BAR = 100

@@ -1,4 +1,4 @@
-"""Paired measurements: two ways of doing a thing, in turns, so that the machine's moods cancel out."""
+"""Two ways of doing a thing, measured in turns so that the machine's moods cancel out."""
 
 from __future__ import annotations
 

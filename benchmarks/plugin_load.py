@@ -1,6 +1,6 @@
 """What loading the plugin adds to a run of one empty test: bar 10 ms.
 
-    python -m benchmarks.plugin_load [ROUNDS]
+Run it as `python -m benchmarks.plugin_load [ROUNDS]`.
 
 Peer: the same run with pytest + pytest-xdist + pytest-timeout and this plugin blocked.
 """
@@ -24,9 +24,11 @@ def main() -> int:
         Path(folder, "test_empty.py").write_text("def test_empty():\n    pass\n")
 
         def run(*options: str) -> float:
-            command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+            command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
             return seconds(
-                lambda: subprocess.run(command, cwd=folder, check=True, capture_output=True)
+                lambda: subprocess.run(
+                    [*command, *options], cwd=folder, check=True, capture_output=True
+                )
             )
 
         pairs = measure(lambda: run(), lambda: run("-p", "no:kwait"), rounds)

@@ -1,6 +1,6 @@
 """When a wait returns after the change is visible: bar 1 ms over lightkube's `Client.wait`.
 
-    python -m benchmarks.wait_latency KUBECONFIG [ROUNDS]
+Run it as `python -m benchmarks.wait_latency KUBECONFIG [ROUNDS]`.
 
 Both wait for the same Pod to be Ready, in two threads at the same time, on one API server; a third
 writes the status. Each round is a pair, counted from the moment the write's answer arrives.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,9 @@ def test_every_dependency_has_its_reason() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     block = text[text.index("\ndependencies = [") : text.index("[project.entry-points")]
     lines = [line.strip() for line in block.splitlines()[2:] if line.strip(" ]")]
+    without = [line for above, line in pairwise(lines) if line[0] == above[0] == '"']
 
-    assert [line for above, line in zip(lines, lines[1:], strict=False) if line[0] == above[0]] == []
+    assert without == []
 
 
 def test_ci_finds_the_two_commands_of_the_readme() -> None:

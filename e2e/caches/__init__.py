@@ -1,0 +1,1 @@
+"""Local caches of what the server has."""

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait import Bench
 
-CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "settings"},
+    "data": {"a": "1"},
+}
 WIDGETS = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -23,7 +28,12 @@ WIDGETS = {
     "spec": {
         "group": "kwait-e2e.example.com",
         "scope": "Namespaced",
-        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "names": {
+            "plural": "widgets",
+            "singular": "widget",
+            "kind": "Widget",
+            "listKind": "WidgetList",
+        },
         "versions": [
             {
                 "name": "v1",
@@ -45,7 +55,7 @@ WIDGETS = {
 
 @pytest.mark.wait_for_cache_sync("configmaps", "pods")
 def test_marker(kwait: Bench) -> None:
-    """The marker names resources; their informers on the test's namespace are synced and at hand."""
+    """The marker names resources; their informers on the test's namespace are synced and here."""
     names = {c["metadata"]["name"] for c in kwait.informers["configmaps"].store.list()}
 
     assert "kube-root-ca.crt" in names
@@ -58,7 +68,7 @@ def test_factory(kwait: Bench, wait_for_cache_sync: Callable[..., bool]) -> None
     configs = factory.informer_for("configmaps")
     seen = threading.Event()
     configs.add_event_handler(
-        on_add=lambda config: seen.set() if config["metadata"]["name"] == "settings" else None
+        add=lambda config: seen.set() if config["metadata"]["name"] == "settings" else None
     )
     factory.start()
     try:
@@ -81,7 +91,9 @@ def test_named_sync_logs(
             assert wait_for_cache_sync(factory, name="e2e", timeout="30s")
     finally:
         factory.stop()
-    messages = [record.getMessage() for record in caplog.records if record.name == "pytest_kwait.cache"]
+    messages = [
+        record.getMessage() for record in caplog.records if record.name == "pytest_kwait.cache"
+    ]
 
     assert any(message.startswith("Waiting for caches to sync") for message in messages)
     assert any(message.startswith("Caches are synced") for message in messages)

@@ -1,0 +1,1 @@
+"""Waits that cannot come true."""

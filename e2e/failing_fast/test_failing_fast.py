@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from pytest_kwait import Bench
 
 
-def job(name: str, image: str = "busybox:1.36", script: str = "sleep 300", **spec: Any) -> dict[str, Any]:
+def job(
+    name: str, image: str = "busybox:1.36", script: str = "sleep 300", **spec: Any
+) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -35,7 +37,9 @@ def job(name: str, image: str = "busybox:1.36", script: str = "sleep 300", **spe
     }
 
 
-def test_a_failed_job_never_completes(kwait: Bench, wait_for_job_complete: Callable[..., Any]) -> None:
+def test_a_failed_job_never_completes(
+    kwait: Bench, wait_for_job_complete: Callable[..., Any]
+) -> None:
     """The message has the reason, the pod's exit code and its last words."""
     kwait.create(job("broken", script="echo cannot go on; exit 3"))
 
@@ -60,7 +64,9 @@ def test_an_image_that_does_not_exist(
 
 
 def test_pods_that_ended_will_not_run(
-    kwait: Bench, wait_for_job_pods_running: Callable[..., Any], wait_for_job_finish: Callable[..., Any]
+    kwait: Bench,
+    wait_for_job_pods_running: Callable[..., Any],
+    wait_for_job_finish: Callable[..., Any],
 ) -> None:
     """Running is awaited, but the job is over."""
     kwait.create(job("over", script="true"))
@@ -76,7 +82,7 @@ def test_a_job_deleted_while_it_is_awaited(
     """Gone is gone: after it has been seen, a missing object is an answer."""
     kwait.create(job("short-lived"))
     wait_for_job_pods_running("short-lived", 1)
-    kwait.delete("job/short-lived", propagation_policy="Background")
+    kwait.delete("job/short-lived", propagation="Background")
     kwait.wait_for("job/short-lived", "delete")
 
     with pytest.raises(WaitTimeout, match="short-lived"):

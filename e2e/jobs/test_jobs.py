@@ -35,7 +35,7 @@ def test_marker(kwait: Bench) -> None:
 
 @pytest.mark.manifests("sleepers.yaml")
 def test_function(kwait: Bench) -> None:
-    """The function takes any client of the official library, with or without this plugin's fixtures."""
+    """The function takes any client of the official library."""
     pods = pytest_kwait.wait_for_job_pods_running(
         kwait.client, kwait.namespace, "sleepers", 3, timeout="2m", poll="1s"
     )
@@ -96,7 +96,7 @@ def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(
     """Pods are found by the Job's own UID: what an earlier Job left behind is not taken for new."""
     kwait.apply("sleepers.yaml")
     before = wait_for_job_pods_running("sleepers", 3)
-    kwait.delete("job/sleepers", propagation_policy="Orphan")
+    kwait.delete("job/sleepers", propagation="Orphan")
     kwait.apply("sleepers.yaml")
 
     after = wait_for_job_pods_running("sleepers", 3)

@@ -1,0 +1,1 @@
+"""Tests side by side."""

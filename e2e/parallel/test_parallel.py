@@ -36,7 +36,9 @@ def test_same_name_in_each_test(
     assert kwait.list("jobs") == []
     kwait.create(GREETER)
 
-    assert wait_for_job_complete("greeter", completions=1)["metadata"]["namespace"] == kwait.namespace
+    assert (
+        wait_for_job_complete("greeter", completions=1)["metadata"]["namespace"] == kwait.namespace
+    )
 
 
 def test_a_second_bench(kwait: Bench, kwait_factory: Callable[..., Any]) -> None:
