@@ -34,11 +34,14 @@ class Sighting:
         self.uid = uid
         self.current: dict[str, Any] | None = None
         self.deleted = False
+        self.changes = 0
+        """How many times it was seen to change: what was worked out of it holds until the next."""
         self._raw = b""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         """Note what the object looks like."""
         self.current = obj
+        self.changes += 1
         self._raw = raw
         self.uid = self.uid or obj["metadata"].get("uid") or ""
 
@@ -46,6 +49,7 @@ class Sighting:
         """Note that the object is gone."""
         if uid in self.uids():
             self.current = None
+            self.changes += 1
             self.deleted = True
 
     def uids(self) -> Collection[str]:

@@ -6,6 +6,7 @@ pods doom a wait only once so many of them are stuck for good that what is await
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import JOBS, PODS
@@ -19,10 +20,10 @@ from pytest_kwait.resources.doom.pods import start_doom
 from pytest_kwait.resources.job_states import (
     JobFields,
     completions,
-    finished,
+    halted,
+    over,
     pod_selector,
     slots,
-    stopped,
     succeeded,
 )
 from pytest_kwait.resources.pods import (
@@ -136,6 +137,38 @@ class JobCondition:
         return Failed(f"pod {entry.name}{more}: {reason}", patience, since)
 
 
+@dataclass(frozen=True, slots=True)
+class _JobFacts:
+    """What a Job says about its pods, worked out once per change of the Job.
+
+    Args:
+        absent: the verdict where it is not there.
+        ended: the verdict where it is over.
+        failing: the verdict where it is about to fail.
+        halted: the verdict where it starts no pods for now.
+        slots: how many pods are active at once; None where it starts no more.
+        completions: how many must succeed; None where the first success ends it.
+    """
+
+    absent: Pending | Failed | None
+    ended: Failed | None
+    failing: Failed | None
+    halted: Failed | None
+    slots: int | None
+    completions: int | None
+
+
+def _facts(job: Sighting) -> _JobFacts:
+    return _JobFacts(
+        absent=job.absence(),
+        ended=over(job, "Failed", "Complete"),
+        failing=over(job, "FailureTarget"),
+        halted=halted(job),
+        slots=slots(job),
+        completions=completions(job),
+    )
+
+
 class JobPods(JobCondition):
     """A number of a Job's pods in one phase, not one more and not one less.
 
@@ -154,16 +187,25 @@ class JobPods(JobCondition):
         noun = "pod" if count == 1 else "pods"
         super().__init__(namespace, job, f"have {count} {noun} {phase}", phase)
         self.expected = count
+        self._facts_of = -1
+        self._known = _JobFacts(None, None, None, None, None, None)
 
     def verdict(self) -> Verdict:
         """Judge by the count, and by how far it can still get."""
-        absent = self.job.absence()
-        if absent is not None:
-            return absent
+        facts = self._facts()
+        if facts.absent is not None:
+            return facts.absent
         count = self.pods.count(self._phase)
         if count == self.expected:
             return Met()
-        return self._out_of_reach(count) or Pending(self._progress(count))
+        return self._out_of_reach(facts, count) or Pending(self._progress(count))
+
+    def _facts(self) -> _JobFacts:
+        # There is an event for every pod's change, and few for the Job's.
+        if self._facts_of != self.job.changes:
+            self._facts_of = self.job.changes
+            self._known = _facts(self.job)
+        return self._known
 
     def _progress(self, count: int) -> str:
         rest = self.pods.summary()
@@ -174,18 +216,19 @@ class JobPods(JobCondition):
             text = f"{count} {noun} {self._phase}, {count - self.expected} more than awaited"
         return f"{text}{': ' if rest else ''}{rest}"
 
-    def _out_of_reach(self, count: int) -> Failed | None:
-        if finished(self.job) is not None:
-            return self._after_the_end(count)
+    def _out_of_reach(self, facts: _JobFacts, count: int) -> Failed | None:
+        if facts.ended is not None:
+            return self._after_the_end(facts.ended, count)
         if count > self.expected:
             if self._phase == "Running":
                 return None
             noun = "pod" if count == 1 else "pods"
             return Failed(f"{count} {noun} {self._phase}, more than awaited", Patience.LONG)
-        halted = stopped(self.job, because="FailureTarget")
-        if halted is not None:
-            return halted if halted.patience is not Patience.NONE else self._after_the_end(count)
-        reachable = self._reachable(count)
+        if facts.failing is not None:
+            return self._after_the_end(facts.failing, count)
+        if facts.halted is not None:
+            return facts.halted
+        reachable = self._reachable(facts, count)
         if reachable < self.expected:
             # A success is never taken back; more parallelism may yet be given.
             enough = (self.job.spec.get("parallelism") or 1) >= self.expected
@@ -193,25 +236,21 @@ class JobPods(JobCondition):
             return Failed(self._too_few(reachable), patience)
         return self._doom(reachable - self.expected + 1)
 
-    def _after_the_end(self, count: int) -> Failed | None:
+    def _after_the_end(self, ended: Failed, count: int) -> Failed:
         """Judge a Job that has ended, or is about to: its pods can only end as well."""
-        ended = stopped(self.job, because="Failed FailureTarget Complete")
-        if ended is None:
-            return None
         noun = "pod" if count == 1 else "pods"
         reason = f"{ended.reason}, with {count} {noun} {self._phase}"
         # A pod that has not been seen to end yet may be on its way to the awaited phase.
         alive = self.pods.count(_ALIVE) > 0
         return Failed(reason, Patience.SHORT if alive else Patience.NONE)
 
-    def _reachable(self, count: int) -> int:
+    def _reachable(self, facts: _JobFacts, count: int) -> int:
         """Return how many pods can be in the phase at once if none is stuck."""
-        active = slots(self.job)
+        active = facts.slots
         if self._phase == "Running":
             return active if active is not None else self.pods.count(_ALIVE)
-        wanted = completions(self.job)
-        if wanted is not None:
-            return wanted
+        if facts.completions is not None:
+            return facts.completions
         return active if active is not None else count + self.pods.count(_ALIVE)
 
     def _too_few(self, reachable: int) -> str:
@@ -284,14 +323,14 @@ class JobOutcome(JobCondition):
         return Met()
 
     def _doomed(self) -> Failed | None:
-        against = ""
+        against: tuple[str, ...] = ()
         if self._outcomes == ("Complete",):
-            against = "Failed FailureTarget"
+            against = ("Failed", "FailureTarget")
         elif self._outcomes == ("Failed",):
-            against = "Complete SuccessCriteriaMet"
-        halted = stopped(self.job, because=against)
-        if halted is not None:
-            return halted
+            against = ("Complete", "SuccessCriteriaMet")
+        hindrance = over(self.job, *against) or halted(self.job)
+        if hindrance is not None:
+            return hindrance
         if self._outcomes == ("Complete",) and not self.job.spec.get("successPolicy"):
             # Every slot is needed for a success: a pod that is stuck in one is enough.
             return self._doom(1)

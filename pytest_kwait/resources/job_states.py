@@ -11,7 +11,7 @@ from pytest_kwait.engine.verdicts import Failed, Patience
 if TYPE_CHECKING:
     from pytest_kwait.engine.sighting import Sighting
 
-__all__ = ["JobFields", "completions", "finished", "pod_selector", "slots", "stopped", "succeeded"]
+__all__ = ["JobFields", "completions", "halted", "over", "pod_selector", "slots", "succeeded"]
 
 
 class _Requirement(TypedDict, total=False):
@@ -90,11 +90,6 @@ def slots(job: Sighting) -> int | None:
     return None if succeeded(job) else parallelism
 
 
-def finished(job: Sighting) -> dict[str, Any] | None:
-    """Return the condition that ended the Job, Complete or Failed; None while it has none."""
-    return job.holds("Complete") or job.holds("Failed")
-
-
 _ENDS = {
     "Complete": "is complete",
     "Failed": "failed",
@@ -103,18 +98,22 @@ _ENDS = {
 }
 
 
-def stopped(job: Sighting, *, because: str) -> Failed | None:
-    """Return the verdict where no pod of the Job starts any more, or none for now; else None.
+def over(job: Sighting, *kinds: str) -> Failed | None:
+    """Return the verdict where one of these conditions says that the Job is over; else None.
 
     Args:
         job: the Job.
-        because: the condition types that end the wait: of `Complete`, `SuccessCriteriaMet`,
-            `Failed` and `FailureTarget`, separated by blanks.
+        *kinds: of `Complete`, `SuccessCriteriaMet`, `Failed` and `FailureTarget`.
     """
-    for kind in because.split():
+    for kind in kinds:
         condition = job.holds(kind)
         if condition is not None:
             return Failed(f"the job {_ENDS[kind]}{_detail(condition)}")
+    return None
+
+
+def halted(job: Sighting) -> Failed | None:
+    """Return the verdict where a Job starts no pods for now, or none any more; else None."""
     if job.spec.get("suspend"):
         return Failed("the job is suspended", Patience.LONG)
     return job.ending()
