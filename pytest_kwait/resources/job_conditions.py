@@ -296,7 +296,7 @@ class JobOutcome(JobCondition):
             goal += f" with reason {reason}"
         if succeeded_pods is not None:
             check_count("completions", succeeded_pods)
-            goal += f" with {succeeded_pods} pods succeeded"
+            goal += f" {'with' if reason is None else 'and'} {succeeded_pods} pods succeeded"
         super().__init__(namespace, job, goal)
         self._outcomes = outcomes
         self._reason = reason

@@ -31,7 +31,7 @@ class Existence:
     @property
     def goal(self) -> str:
         """As a verb."""
-        return "be created" if self.wanted else "be deleted"
+        return "get created" if self.wanted else "get deleted"
 
 
 @dataclass(frozen=True, slots=True)

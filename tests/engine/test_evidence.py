@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from engine.fake_session import FakeSession, pod
 from pytest_kwait.api.resource import EVENTS, PODS
 from pytest_kwait.engine.condition import ObjectReference, Scope
 from pytest_kwait.engine.container_states import container_reports
 from pytest_kwait.engine.evidence import EventGroup, LogTail, gather
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
+from tests.engine.fake_session import FakeSession, pod
 
 SELECTOR = "batch.kubernetes.io/controller-uid=uid-sleepers"
 SCOPE = Scope("ci-1", (ObjectReference("Job", "sleepers", "uid-sleepers", "jobs.batch"),), SELECTOR)

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from engine.fake_session import FakeSession
 
 from pytest_kwait.api.session import Session
+from tests.engine.fake_session import FakeSession
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

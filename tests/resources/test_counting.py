@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from engine.fake_session import job, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kwait.engine.verdicts import Failed, Met, Pending
 from pytest_kwait.resources.jobs import job_pods_running, job_pods_succeeded
-from resources.test_job_verdicts import enter
+from tests.engine.fake_session import job, pod
+from tests.resources.test_job_verdicts import enter
 
 LOOKS = {
     "new": lambda name: pod(name, "Pending"),

@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from engine.fake_session import pod
 
 from pytest_kwait.engine.tally import Doom
 from pytest_kwait.engine.verdicts import Patience
 from pytest_kwait.resources.doom.images import image_doom
 from pytest_kwait.resources.doom.pods import start_doom, stay_doom
+from tests.engine.fake_session import pod
 
 SHORT, LONG = Patience.SHORT, Patience.LONG
 

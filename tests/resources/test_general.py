@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from engine.fake_session import FakeSession, condition, job, pod
 
 from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.resource import BUILT_IN, CONFIG_MAPS, JOBS, NODES, PODS, Resource
 from pytest_kwait.engine.verdicts import Failed, Met, Pending
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.resources.general import wait_for
+from tests.engine.fake_session import FakeSession, condition, job, pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

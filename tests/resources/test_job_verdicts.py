@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from engine.fake_session import condition, job, pod
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.resources.jobs import (
@@ -17,6 +16,7 @@ from pytest_kwait.resources.jobs import (
     job_pods_running,
     job_pods_succeeded,
 )
+from tests.engine.fake_session import condition, job, pod
 
 if TYPE_CHECKING:
     from pytest_kwait.resources.job_conditions import JobCondition, JobOutcome, JobPods

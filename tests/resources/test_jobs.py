@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from engine.fake_session import FakeSession, condition, job, pod
 
 from pytest_kwait.api.resource import EVENTS, JOBS, PODS
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
@@ -17,6 +16,7 @@ from pytest_kwait.resources.jobs import (
     wait_for_job_pods_running,
     wait_for_job_pods_succeeded,
 )
+from tests.engine.fake_session import FakeSession, condition, job, pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from engine.fake_session import FakeSession, condition, pod
 
 from pytest_kwait.api.resource import (
     DAEMON_SETS,
@@ -14,6 +13,7 @@ from pytest_kwait.api.resource import (
 )
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.resources.minions import FakePodInfo, wait_for_pods_on_minions
+from tests.engine.fake_session import FakeSession, condition, pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from engine.fake_session import condition, pod
 
 from pytest_kwait.resources import pods
+from tests.engine.fake_session import condition, pod
 
 
 @pytest.mark.parametrize(
