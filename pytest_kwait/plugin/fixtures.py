@@ -165,12 +165,10 @@ def bind(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
 
 def bench_owner(item: pytest.Item) -> Any:
     """Give the node whose bench a test works at: the test itself, or what shares it by option."""
-    scopes = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
-    kind = scopes.get(run_settings(item.config).namespace_scope)
-    if kind is None:
-        return item
+    scope = run_settings(item.config).namespace_scope
+    shared = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
     # A function outside of a class has a class-scoped bench of its own.
-    return item.getparent(kind) or item.getparent(pytest.Module) or item
+    return (item.getparent(shared[scope]) if scope in shared else None) or item
 
 
 def _terms(
@@ -235,8 +233,8 @@ def _namespace(
         raise
     finally:
         placements(config).remove(placement)
-        wanted = settings_of(node).keep if isinstance(node, (pytest.Item, pytest.Collector)) else ""
-        if is_kept(config, node, settings_of(node)) or (failed and wanted == "failed"):
+        own = settings_of(node)
+        if is_kept(config, node, own) or (failed and own.keep == "failed"):
             namespaces.keep(name)
             report_kept(config, str(placement))
         elif (problem := namespaces.delete(name)) is not None:

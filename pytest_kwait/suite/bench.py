@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.execution import Execution
     from pytest_kwait.api.forwarding import PortForward
+    from pytest_kwait.api.objects import ObjectList
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.suite.bound_wait import Terms
@@ -172,9 +173,7 @@ class Bench:
                 deadline=deadline,
             )
         )
-        # The API leaves kind and version out of the items of built-in kinds.
-        typed = {"apiVersion": resource.api_version, "kind": resource.kind}
-        return [typed | item.object for item in listed.items]
+        return _typed(resource, listed)
 
     def delete(
         self,
@@ -333,7 +332,7 @@ class Bench:
                 EVENTS, namespace or self.namespace, field_selector=fields, deadline=deadline
             )
         )
-        return sorted((item.object for item in listed.items), key=_when)
+        return sorted(_typed(EVENTS, listed), key=_when)
 
     def close(self, *, keep: bool = False) -> Problems:
         """Stop forwards and informers, and delete what was made outside of a namespace of our own.
@@ -382,6 +381,12 @@ class Bench:
 
     def _ask(self, call: Callable[[Deadline], _Answer]) -> _Answer:
         return retrying(call, self._deadline())
+
+
+def _typed(resource: Resource, listed: ObjectList) -> Objects:
+    """Return the objects of a list with what the API leaves out of those of built-in kinds."""
+    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return [typed | item.object for item in listed.items]
 
 
 def _when(event: Mapping[str, Any]) -> str:

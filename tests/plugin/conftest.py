@@ -1,8 +1,9 @@
-"""What the tests of the plugin share: runs without the user's settings, a cluster in a dictionary."""
+"""What the tests of the plugin share: runs without the user's settings, and a fake cluster."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +13,14 @@ if TYPE_CHECKING:
 
 _FAKE_CLUSTER = """
 import os
+import sys
 from pathlib import Path
 
 import pytest
-from suite.fakes import FakeCluster
+
+sys.path.append(os.environ["FAKE_PATH"])
+
+from tests.suite.fakes import FakeCluster
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +40,9 @@ kwait_poll = 10ms
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Where runs find the cluster in a dictionary: pytest-xdist gives workers the path as it was
+    # before pytest added anything to it.
+    monkeypatch.setenv("FAKE_PATH", str(Path(__file__).parents[2]))
     for name in list(os.environ):
         if name.startswith(("KWAIT_", "PYTEST_XDIST", "PYTEST_ADDOPTS")) or name == "KUBECONFIG":
             monkeypatch.delenv(name)

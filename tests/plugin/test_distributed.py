@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,11 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, os.environ["FAKE_PATH"])
+sys.path.append(os.environ["FAKE_PATH"])
 
 import pytest_kwait.clusters.provider as provider
 from pytest_kwait.errors import ClusterError
-from suite.fakes import FakeCluster
+from tests.suite.fakes import FakeCluster
 
 
 def log(line):
@@ -79,8 +78,6 @@ Log = Callable[[], list[str]]
 def provider(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Log:
     path = pytester.path / "log"
     monkeypatch.setenv("FAKE_LOG", str(path))
-    # pytest-xdist gives workers the path as it was before pytest added the tests' folders.
-    monkeypatch.setenv("FAKE_PATH", str(Path(__file__).parents[1]))
     pytester.makeconftest(_PROVIDER)
     pytester.makeini(_INI)
     return lambda: path.read_text().splitlines() if path.exists() else []
@@ -131,7 +128,10 @@ def test_workers_name_run_and_worker_and_report_what_they_keep(
     result = pytester.runpytest("-n1", "--kwait-run-id=r1", "--kwait-keep=always")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["*= kwait: kept namespaces =*", "namespace kwait-r1-gw0-test-it-* is kept; look: kubectl *"]
+        [
+            "*= kwait: kept namespaces =*",
+            "namespace kwait-r1-gw0-test-it-* is kept; look: kubectl *",
+        ]
     )
 
 

@@ -92,6 +92,23 @@ def test_namespaces_are_shared_by_option(
     assert len(_DELETED.findall(fake_cluster())) == made
 
 
+def test_a_function_outside_of_a_class_has_a_bench_of_its_own_at_class_scope(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
+
+        @pytest.mark.manifests(CONFIG_MAP)
+        def test_it(kwait): pass
+        """
+    )
+    pytester.runpytest("--kwait-namespace-scope=class").assert_outcomes(passed=1)
+    assert fake_cluster().count("PATCH") == 1
+
+
 def test_shared_bench_uses_the_settings_of_the_test_that_runs(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:

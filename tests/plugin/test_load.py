@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_a_suite_that_waits_for_nothing_imports_nothing_costly(pytester: pytest.Pytester) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 _PASSED_BY = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
+_OF_WAITS = "timeout, poll, mode, fail_fast, grace, stable_for"
 _PER_TEST = "fail_fast, grace, keep, mode, poll, stable_for, timeout, timeouts"
 
 
@@ -13,8 +14,8 @@ def test_every_marker_is_registered(pytester: pytest.Pytester) -> None:
 
         pytestmark = [pytest.mark.serial, pytest.mark.disruptive, pytest.mark.slow]
 
-        @pytest.mark.kwait(timeout="5s", timeouts={"job": "1m"}, poll=1, mode="poll", fail_fast=False,
-                           grace="2s", stable_for=0, keep="failed")
+        @pytest.mark.kwait(timeout="5s", timeouts={"job": "1m"}, poll=1, mode="poll",
+                           fail_fast=False, grace="2s", stable_for=0, keep="failed")
         def test(request):
             assert len(list(request.node.iter_markers())) == 4
         """
@@ -23,9 +24,9 @@ def test_every_marker_is_registered(pytester: pytest.Pytester) -> None:
     shown = pytester.runpytest("--markers").stdout
     shown.fnmatch_lines(
         [
-            "@pytest.mark.wait_for_job_pods_running(job, expected_count, [*][*]options): before the "
-            "test starts, wait for a number of a job's pods in phase Running; options as for the "
-            "fixture.",
+            "@pytest.mark.wait_for_job_pods_running(job, expected_count, [*][*]options): before "
+            "the test starts, wait for a number of a job's pods in phase Running; options as for "
+            "the fixture.",
         ]
     )
 
@@ -78,7 +79,8 @@ BAD_MARKERS = [
     (
         "wait_for_job_pods_running('sleepers')",
         "arguments of wait_for_job_pods_running=\"('sleepers')\" is not valid: missing a required "
-        "argument: 'expected_count'; use wait_for_job_pods_running(job, expected_count)",
+        "argument: 'expected_count'; use wait_for_job_pods_running(job, expected_count) and the "
+        f"options of every wait: {_OF_WAITS}",
     ),
     (
         "wait_for_job_pods_running('sleepers', -1)",
@@ -180,7 +182,8 @@ def test_bad_marker_that_a_hook_adds_is_a_setup_error(pytester: pytest.Pytester)
     assert (
         "marker wait_for_job_complete() of test_it.py::test_it: arguments of "
         "wait_for_job_complete='()' is not valid: missing a required argument: 'job'; use "
-        "wait_for_job_complete(job, reason=None, completions=None)"
+        "wait_for_job_complete(job, reason=None, completions=None) and the options of every wait: "
+        f"{_OF_WAITS}"
     ) in result.stdout.str().splitlines()
 
 

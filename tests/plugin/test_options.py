@@ -102,7 +102,8 @@ current-context: lab
         (
             "timeout-scale",
             "-1",
-            "timeout_scale='-1' (from {}) is not valid: use a number above zero, for example 2 or 0.5",
+            "timeout_scale='-1' (from {}) is not valid: use a number above zero, for example 2 or "
+            "0.5",
         ),
         ("namespace", "Team_A", f"namespace='Team_A' (from {{}}) is not valid: {_LABEL}"),
         (

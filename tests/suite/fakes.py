@@ -1,4 +1,4 @@
-"""A cluster that is a dictionary: it stores what is written, and makes what every namespace gets."""
+"""A cluster that is a dictionary: it stores what is written, and furnishes namespaces."""
 
 from __future__ import annotations
 

@@ -224,6 +224,7 @@ def test_events_come_oldest_first(bench: Bench, transport: FakeTransport) -> Non
     for name, times in events.items():
         transport.objects[f"{_PREFIX}/events/{name}"] = {"metadata": {"name": name}, **times}
     assert [event["metadata"]["name"] for event in bench.events()] == ["c", "b", "a"]
+    assert {event["kind"] for event in bench.events("pod/web")} == {"Event"}
 
 
 def test_wait_for_waits_on_this_bench(bench: Bench) -> None:

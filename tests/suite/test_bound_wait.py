@@ -122,7 +122,7 @@ def test_cache_sync_takes_names_and_only_its_own_options() -> None:
     wait = BoundCacheSync(_SYNC, terms(settings(mode="poll")), lambda: informers)
     assert wait("pods", len, name="me") == (
         ("informer of pods", len),
-        {"name": "me", "timeout": 120.0},
+        {"name": "me", "timeout": Timeouts()["cache_sync"]},
     )
 
 

@@ -1,0 +1,73 @@
+"""The whole way once: from a marker to a node of the embedded cluster and back."""
+
+from __future__ import annotations
+
+import pytest
+
+_SUITE = """
+import pytest
+
+JOB = '''
+apiVersion: batch/v1
+kind: Job
+metadata: {name: sleepers}
+spec:
+  completions: 2
+  parallelism: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: main
+        image: busybox:1.36
+        command: [sh, -c, "echo hi; sleep 0.3"]
+'''
+
+
+@pytest.mark.manifests(JOB)
+@pytest.mark.wait_for_job_pods_running("sleepers", 2, timeout="20s")
+def test_job(kwait, wait_for_job_complete):
+    pods = kwait.list("pods")
+    assert len(pods) == 2
+    wait_for_job_complete("sleepers", timeout="20s")
+    assert kwait.logs(pods[0]["metadata"]["name"]) == "hi\\n"
+    assert "Completed" in [event["reason"] for event in kwait.events("job/sleepers")]
+
+
+@pytest.mark.wait_for_cache_sync("pods", "jobs", timeout="20s")
+def test_caches(kwait):
+    assert set(kwait.informers) == {"pods", "jobs.batch"}
+    assert kwait.informers["jobs"].has_synced()
+
+
+def test_minions(kwait, wait_for_pods_on_minions):
+    kwait.apply(JOB)
+    pods = wait_for_pods_on_minions("job/sleepers", timeout="20s")
+    assert {pod["spec"]["nodeName"] for pod in pods} <= set(kwait.cluster.nodes)
+
+
+def test_custom_resources(kwait):
+    names = {"plural": "things", "singular": "thing", "kind": "Thing"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
+        "type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    kwait.apply(
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+         "metadata": {"name": "things.example.com"},
+         "spec": {"group": "example.com", "scope": "Namespaced", "names": names,
+                  "versions": [version]}},
+        {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "one"}},
+    )
+    assert kwait.get("thing/one")["metadata"]["namespace"] == kwait.namespace
+
+
+def test_nothing_is_left(kwait, wait_for):
+    wait_for("crd/things.example.com", "delete", timeout="20s")
+"""
+
+
+@pytest.mark.parametrize("args", [[], ["-n2"]], ids=["alone", "workers"])
+def test_a_suite_passes_on_the_embedded_cluster(pytester: pytest.Pytester, args: list[str]) -> None:
+    pytester.makepyfile(test_it=_SUITE)
+    only = ("-p", "no:cacheprovider", "-p", "no:anyio", "-p", "no:hypothesispytest", "-Werror")
+    result = pytester.runpytest_subprocess("--strict-markers", *only, *args, timeout=120)
+    result.assert_outcomes(passed=5)
