@@ -97,6 +97,7 @@ def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(
     kwait.apply("sleepers.yaml")
     before = wait_for_job_pods_running("sleepers", 3)
     kwait.delete("job/sleepers", propagation="Orphan")
+    kwait.wait_for("job/sleepers", "delete")
     kwait.apply("sleepers.yaml")
 
     after = wait_for_job_pods_running("sleepers", 3)
