@@ -251,8 +251,11 @@ def _grouped(
 ) -> tuple[EventGroup, ...]:
     uids = {pod.uid for pod in pods} | {reference.uid for reference in scope.objects}
     owners = "|".join(re.escape(reference.name) for reference in scope.objects)
-    # The same refusal names another pod each time.
-    generated = re.compile(rf"\b(?:{owners})-[a-z0-9]{{5}}\b" if owners else r"(?!)")
+    # The same refusal names another pod each time, the same trouble another container.
+    pods_made = rf"|\b(?:{owners})-[a-z0-9]{{5}}\b" if owners else ""
+    generated = re.compile(
+        rf"\b[0-9a-f]{{32,}}\b|\b[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\b{pods_made}"
+    )
     counts: Counter[tuple[str, str]] = Counter()
     subjects: dict[tuple[str, str], dict[str, None]] = {}
     messages: dict[tuple[str, str], str] = {}

@@ -217,16 +217,14 @@ class WatchMode:
             questions = probe.questions()
             if not questions or not (probe.urgent() or clock.monotonic() >= self._probe_at):
                 return False
-        pause = self._poll
         answers = None
         try:
             answers = probe.ask(questions, self._deadline)
         except ApiError as error:
             if self._troubles.meet(error) is Decision.STOP:
                 raise
-            pause = max(pause, error.retry_after or 0.0)
         with self._lock:
-            self._probe_at = clock.monotonic() + pause
+            self._probe_at = clock.monotonic() + self._poll
             if answers is not None:
                 probe.learn(answers)
             if not self._over:

@@ -41,7 +41,7 @@ class _ControllerFields(TypedDict, total=False):
     status: dict[str, Any] | None
 
 
-_Answers = list[tuple[str, str, str | None]]
+_Answers = list[tuple[str, str | None]]
 
 
 class PodsOnMinions:
@@ -198,7 +198,7 @@ class PodsOnMinions:
         silent: dict[str, str] = {}
         for uid, placed in questions:
             if placed.host in silent:
-                answers.append((uid, placed.host, silent[placed.host]))
+                answers.append((uid, silent[placed.host]))
                 continue
             reason: str | None = None
             try:
@@ -213,15 +213,15 @@ class PodsOnMinions:
                 if decide(error) is not Decision.RETRY:
                     failure = failure or error
                 reason = silent[placed.host] = f"{placed.host} could not be asked: {error.message}"
-            answers.append((uid, placed.host, reason))
+            answers.append((uid, reason))
         if failure is not None:
             raise failure
         return answers
 
     def learn(self, answers: _Answers) -> None:
         """Note which pods are known."""
-        for uid, host, reason in answers:
-            self._pods.learn(uid, host, reason)
+        for uid, reason in answers:
+            self._pods.learn(uid, reason)
 
     def seen(self) -> str:
         """Sum up the pods."""

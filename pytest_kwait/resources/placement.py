@@ -37,7 +37,7 @@ class PlacedPods(Tally):
         super().__init__(_state)
         self._names = names
         self._unknown: dict[str, PlacedPod] = {}
-        self._known: dict[str, str] = {}
+        self._known: set[str] = set()
         self._reasons: dict[str, str] = {}
         self._homeless: dict[str, str] = {}
         self._uids: dict[str, str] = {}
@@ -57,7 +57,7 @@ class PlacedPods(Tally):
         host = node_of(obj)
         if not host:
             self._homeless[uid] = metadata["name"]
-        elif self._known.get(uid) != host:
+        elif uid not in self._known:
             self._homeless.pop(uid, None)
             self.news = self.news or uid not in self._unknown
             self._unknown[uid] = PlacedPod(host, obj)
@@ -69,7 +69,8 @@ class PlacedPods(Tally):
         if entry is not None and self._uids.get(entry.name) == uid:
             del self._uids[entry.name]
             self.dropped.add(entry.name)
-        for group in (self._unknown, self._known, self._reasons, self._homeless):
+        self._known.discard(uid)
+        for group in (self._unknown, self._reasons, self._homeless):
             group.pop(uid, None)
 
     def by_name(self) -> Mapping[str, str]:
@@ -90,23 +91,21 @@ class PlacedPods(Tally):
         """Return the pods, with their UIDs, that have a host and are not known to it so far."""
         return list(self._unknown.items())
 
-    def learn(self, uid: str, host: str, reason: str | None) -> None:
-        """Note what a host's agent says of a pod.
+    def learn(self, uid: str, reason: str | None) -> None:
+        """Note what a host's agent says of a pod; nothing if the pod is gone meanwhile.
 
         Args:
             uid: the pod's UID.
-            host: who was asked; the answer is void if the pod has moved or gone.
             reason: why the pod is not known; None if it is.
         """
-        placed = self._unknown.get(uid)
-        if placed is None or placed.host != host:
+        if uid not in self._unknown:
             return
         if reason is not None:
             self._reasons[uid] = reason
             return
         del self._unknown[uid]
         self._reasons.pop(uid, None)
-        self._known[uid] = host
+        self._known.add(uid)
 
     def first_reason(self) -> str:
         """Return why one of the pods is not known; empty where nobody was asked."""

@@ -63,12 +63,22 @@ def test_warnings_of_the_object_and_of_its_pods_are_grouped() -> None:
     refused = 'pods "sleepers-{}" is forbidden'
     session.put(EVENTS, event("3", "Job/sleepers", "FailedCreate", refused.format("abcde")))
     session.put(EVENTS, event("4", "Job/sleepers", "FailedCreate", refused.format("fghij")))
+    for number, container in ((7, "0a" * 32), (8, "b1" * 32)):
+        about = f"task {container} of 0fc2a5b0-1111-2222-3333-{number:012} is gone"
+        session.put(EVENTS, event(str(number), "Pod/sleepers-a", "Unhealthy", about))
     session.put(EVENTS, event("5", "Pod/stranger", "Failed", "not ours"))
     session.put(EVENTS, event("6", "Pod/sleepers-a", "Pulled", "fine") | {"type": "Normal"})
 
     assert gather(session, SCOPE).events == (
         EventGroup("pod/sleepers-a", 1, "Failed", "no image", 5),
         EventGroup("job/sleepers", 0, "FailedCreate", 'pods "sleepers-abcde" is forbidden', 2),
+        EventGroup(
+            "pod/sleepers-a",
+            0,
+            "Unhealthy",
+            f"task {'0a' * 32} of 0fc2a5b0-1111-2222-3333-000000000007 is gone",
+            2,
+        ),
     )
 
 

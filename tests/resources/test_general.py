@@ -172,6 +172,20 @@ def test_pods_that_will_not_be_ready_end_the_wait(
     assert reason(caught) == "the pod has ended: Failed"
 
 
+def test_a_doom_of_one_pod_must_hold_without_a_break(
+    client: ApiClient, session: FakeSession
+) -> None:
+    stuck = pod("a", "Pending", waiting=("InvalidImageName", "no"))
+    session.put(PODS, stuck)
+    session.at(3, session.put, PODS, pod("a", "Pending"))
+    session.at(4, session.put, PODS, stuck)
+
+    with pytest.raises(WaitFailed):
+        wait_for(client, "ci-1", "pod/a", "condition=Ready")
+
+    assert session.clock.monotonic() == 9.0
+
+
 def test_a_failed_job_will_not_be_complete(client: ApiClient, session: FakeSession) -> None:
     session.put(JOBS, job(status={"conditions": [condition("Failed")]}))
 

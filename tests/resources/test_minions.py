@@ -150,6 +150,33 @@ def test_the_message_says_what_the_agent_said(
     assert session.clock.monotonic() == 5.0
 
 
+def test_news_of_pods_that_are_placed_is_no_reason_to_ask_again(
+    client: ApiClient, session: FakeSession
+) -> None:
+    info = FakePodInfo()
+    session.put(PODS, web("a"))
+    for tenth in range(1, 30):
+        session.at(tenth / 10, session.put, PODS, web("a", phase="Running", reason=str(tenth)))
+
+    with pytest.raises(WaitTimeout):
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=info, poll=2, timeout=3)
+
+    assert info.asked == [("node-1", "a")] * 2
+
+
+def test_garbage_of_a_kubelet_is_final_when_it_repeats(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(PODS, web("a"))
+    error = session.kubelets["node-1"] = ApiError("no list", status=200, reason="NotJSON")
+
+    with pytest.raises(ApiError) as caught:
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB)
+
+    assert caught.value is error
+    assert session.clock.monotonic() == 4.0
+
+
 @MODES
 def test_forbidden_to_ask_kubelets_is_final(
     client: ApiClient, session: FakeSession, mode: Any
