@@ -1,0 +1,1 @@
+"""The documentation, and the script that makes its tables."""
