@@ -59,9 +59,8 @@ class Endpoint:
         self._headers: dict[str, str] = {}
         if "token" in user:
             self._headers["Authorization"] = f"Bearer {user['token']}"
-        self._pool = urllib3.PoolManager(
-            ssl_context=_tls(kubeconfig.parent, cluster, user), retries=False, maxsize=8
-        )
+        self._pool = _pool(_tls(kubeconfig.parent, cluster, user))
+        self._others = _pool(_tls(kubeconfig.parent, cluster, {}))
 
     def request(
         self,
@@ -114,9 +113,10 @@ class Endpoint:
         *,
         stream: bool,
     ) -> urllib3.BaseHTTPResponse:
-        sent = dict(self._headers)
+        sent, pool = dict(self._headers), self._pool
         if token is not None:
             sent.pop("Authorization", None)
+            pool = self._others
             if token:
                 sent["Authorization"] = f"Bearer {token}"
         data: bytes | None = None
@@ -127,7 +127,7 @@ class Endpoint:
             if content_type is not None:
                 sent["Content-Type"] = content_type
         sent.update(headers or {})
-        return self._pool.request(
+        return pool.request(
             method,
             self.server + path,
             body=data,
@@ -135,6 +135,10 @@ class Endpoint:
             timeout=timeout,
             preload_content=not stream,
         )
+
+
+def _pool(tls: ssl.SSLContext | None) -> urllib3.PoolManager:
+    return urllib3.PoolManager(ssl_context=tls, retries=False, maxsize=8)
 
 
 def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:

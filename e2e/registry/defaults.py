@@ -49,6 +49,8 @@ def learn(
 ) -> dict[str, Any]:
     """Defaults by type (`types`) and facts by resource (`resources`).
 
+    Defaults of the schemas that the server does not live up to are taken out of `types`.
+
     Args:
         endpoint: the server.
         namespace: where the samples are created, dry; made and removed here.
@@ -71,12 +73,17 @@ def learn(
     learned: dict[str, Any] = {"types": defaultdict(dict), "resources": defaultdict(dict)}
     general = set()
     for (name, field), values in sorted(seen.by_type.items()):
-        if len(values) == 1 and "" not in values:
+        node = types[name]["properties"][field]
+        if "default" in node:
+            if values == {""}:
+                del node["default"]  # a zero value that is left out after all
+        elif len(values) == 1 and "" not in values:
             learned["types"][name][field] = json.loads(next(iter(values)))
             general.add((name, field))
     for (resource, path), values in sorted(seen.by_kind.items()):
         *steps, owner, field = path
-        if len(values) == 1 and "" not in values and (owner, field) not in general:
+        documented = "default" in types[owner]["properties"][field]
+        if len(values) == 1 and "" not in values and not documented and (owner, field) not in general:
             node = learned["resources"][resource].setdefault("defaults", {})
             for step in steps:
                 node = node.setdefault(step, {})
@@ -141,8 +148,7 @@ def _additions(
         reference = node.get("$ref", "")[_PREFIX:]
         below = None if path is None else (*path, field)
         if field not in given:
-            if "default" not in node or field in got and got[field] not in ("", 0, False, {}):
-                yield name, path, field, got.get(field, _MISSING)
+            yield name, path, field, got.get(field, _MISSING)
             continue
         if field not in got:
             continue

@@ -94,18 +94,15 @@ def main() -> None:
     """Write the data files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("kubeconfig", type=Path)
-    parser.add_argument(
-        "--no-defaults", action="store_true", help="keep the learned defaults as they are"
-    )
     arguments = parser.parse_args()
     endpoint = Endpoint(arguments.kubeconfig)
     DATA.mkdir(exist_ok=True)
     found, types = discovery(endpoint), schemas(endpoint)
+    samples = list(yaml.safe_load_all(SAMPLES.read_text()))
+    learned = learn(endpoint, NAMESPACE, samples, found["resources"], types)
     write("resources.json.gz", found)
     write("schemas.json.gz", types)
-    if not arguments.no_defaults:
-        samples = list(yaml.safe_load_all(SAMPLES.read_text()))
-        write("defaults.json.gz", learn(endpoint, NAMESPACE, samples, found["resources"], types))
+    write("defaults.json.gz", learned)
 
 
 if __name__ == "__main__":

@@ -52,9 +52,11 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
         raise bad_request(f"error decoding YAML: {error}") from None
     if not isinstance(obj, dict):
         raise bad_request("error decoding YAML: the configuration must be an object")
-    for field in ("apiVersion", "kind"):
-        if not obj.get(field):
-            raise bad_request(f"Object '{field[0].upper()}{field[1:]}' is missing in the request")
+    if not obj.get("apiVersion") or not obj.get("kind"):
+        group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+        raise bad_request(
+            f"invalid object type: {group}/{version}, Kind={obj.get('kind') or ''}"
+        )
     if (obj["apiVersion"], obj["kind"]) != (kind.api_version, kind.kind):
         raise bad_request(
             "Incorrect version specified in apply patch. Specified patch version: "
@@ -67,6 +69,9 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
         raise bad_request("metadata must be an object")
     if metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
+    obj = _json_values(obj)
+    metadata = obj["metadata"]
+    _check_declared(kind, obj)
     if metadata.setdefault("name", name) != name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL "
@@ -76,7 +81,7 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    return _json_values(obj)  # type: ignore[no-any-return]  # a mapping stays one
+    return obj
 
 
 def _json_values(value: Any) -> Any:
@@ -108,7 +113,6 @@ def apply_object(
     """
     name, namespace = name_of(configuration), configuration["metadata"].get("namespace", "")
     shape = object_shape(kind)
-    _check_declared(kind, configuration)
     ours = owned(kind, fields_of(configuration, shape), subresource)
     entry = api.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
     this = Manager(

@@ -360,7 +360,9 @@ class ClusterApi:
             errors = []
             if strategy.generation and strategy.counts(new, old):
                 metadata["generation"] = before.get("generation", 0) + 1
-        errors = metadata_update_errors(new, old, kind) + errors
+        shared = metadata_update_errors(new, old, kind)
+        # The rules of built-in kinds check the metadata once more, and report it twice.
+        errors = (shared if kind.custom else shared * 2) + errors
         if errors:
             raise invalid(kind.group, kind.kind, name, _ordered(errors))
         if kind.structure is not None:
@@ -410,7 +412,7 @@ class ClusterApi:
         self.admission.admit_delete(kind, name)
         entry = self.entry(kind, name, namespace)
         strategy = self.strategy(kind)
-        outcome = plan(strategy, entry.obj, asked, self.clock.time())
+        outcome = plan(strategy, strategy.prepare_delete(entry.obj), asked, self.clock.time())
         if kind.bucket == "namespaces":
             return self._delete_namespace(kind, entry, caller)
         obj = outcome.obj
@@ -535,19 +537,21 @@ class ClusterApi:
                 kind.group,
                 kind.plural,
                 name,
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
-                f"{before['uid']}",
+                f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/"
+                f"{key_of(name, before.get('namespace', ''))}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in "
+                f"object meta: {before['uid']}",
             )
         if not version:
             if strategy.needs_version:
                 error = invalid_value(
                     "metadata.resourceVersion", 0, "must be specified for an update"
                 )
-                raise invalid(kind.group, kind.kind, name, [error])
+                raise invalid(kind.group, kind.plural, name, [error])
             return
         if not version.isdigit():
-            error = invalid_value("metadata.resourceVersion", version, _not_a_number(version))
-            raise invalid(kind.group, kind.kind, name, [error])
+            message = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+            raise StatusError(500, "", message)
         if version != before["resourceVersion"]:
             raise conflict(kind.group, kind.plural, name, _MODIFIED)
 
@@ -579,10 +583,6 @@ def deleted_status(kind: Kind, obj: Obj) -> Obj:
         "status": "Success",
         "details": details,
     }
-
-
-def _not_a_number(version: str) -> str:
-    return f'strconv.ParseUint: parsing "{version}": invalid syntax'
 
 
 def _ordered(errors: list[Any]) -> list[Any]:

@@ -5,10 +5,13 @@ Source: k8s.io/apiextensions-apiserver pkg/controller/{establish,finalizer,statu
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.registry import Kind, SubResource
+from pytest_kwait.simulator.strategies.definitions import CLEANUP
 from pytest_kwait.simulator.structural import Structure
 
 if TYPE_CHECKING:
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Definitions"]
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
-_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
@@ -51,7 +53,6 @@ class Definitions:
             self._api.kinds.add(_kinds(new["spec"]))
         if not _established(new):
             self._api.modify(CRDS, name, "", self._establish, subresource="status")
-            self._api.modify(CRDS, name, "", _protect)
 
     def _establish(self, definition: Obj) -> None:
         stamp = self._api.clock.stamp()
@@ -78,7 +79,7 @@ class Definitions:
 
     def _clean_up(self, definition: Obj) -> None:
         name = name_of(definition)
-        if _CLEANUP not in definition["metadata"].get("finalizers", ()):
+        if CLEANUP not in definition["metadata"].get("finalizers", ()):
             return
         kind = self._api.kinds.find(name)
         if kind is not None:
@@ -110,15 +111,14 @@ def _established(definition: Obj) -> bool:
     )
 
 
-def _protect(definition: Obj) -> None:
-    finalizers = definition["metadata"].setdefault("finalizers", [])
-    if _CLEANUP not in finalizers:
-        finalizers.append(_CLEANUP)
-
-
 def _unprotect(definition: Obj) -> None:
     finalizers = definition["metadata"].get("finalizers", [])
-    definition["metadata"]["finalizers"] = [one for one in finalizers if one != _CLEANUP]
+    definition["metadata"]["finalizers"] = [one for one in finalizers if one != CLEANUP]
+
+
+def _version_hash(group: str, version: str, kind: str) -> str:
+    digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
 
 
 def _kinds(spec: Obj) -> list[Kind]:
@@ -151,6 +151,7 @@ def _kinds(spec: Obj) -> list[Kind]:
                 verbs=_VERBS,
                 subresources=subresources,
                 list_kind=names.get("listKind", names["kind"] + "List"),
+                storage_version_hash=_version_hash(group, versions[0]["name"], names["kind"]),
                 structure=Structure(
                     (version.get("schema") or {}).get("openAPIV3Schema") or {},
                     enabled.get("scale"),

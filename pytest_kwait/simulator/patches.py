@@ -57,7 +57,7 @@ def json_patch(target: Obj, patch: Any) -> Any:
     if not isinstance(patch, list) or not all(isinstance(one, dict) for one in patch):
         raise bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type "
-            "jsonpatch.Patch"
+            "[]handlers.jsonPatchOp"
         )
     if len(patch) > _MOST_OPERATIONS:
         raise StatusError(

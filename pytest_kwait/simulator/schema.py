@@ -42,6 +42,9 @@ _EMPTY_KEPT = frozenset({"storageClassName", "volumeAttributesClassName"})
 """Text fields that are pointers: an empty text is a value of its own."""
 
 
+_TIMED = frozenset({"ContainerStateRunning", "ContainerStateTerminated", "EventSeries"})
+
+
 class Form(Enum):
     """What a value is made of."""
 
@@ -149,6 +152,10 @@ class Struct:
             for field, shape in self.fields.items()
             if shape.default is not None
         ] + [
+            (field, _Learned(None))
+            for field, shape in self.fields.items()
+            if shape.form is Form.TIME and _always_timed(self.go)
+        ] + [
             (field, _Learned(value))
             for field, value in learned_defaults().get("types", {}).get(name, {}).items()
         ]
@@ -191,6 +198,11 @@ def struct_of(group: str, version: str, kind: str) -> Struct:
 def shape_of(group: str, version: str, kind: str) -> Shape:
     """The type of a built-in kind as a value's type."""
     return Shape({"$ref": "#/components/schemas/" + _by_kind()[(group, version, kind)]})
+
+
+def _always_timed(go: str) -> bool:
+    """Whether the type's times are no pointers, and so are written as `null` where unset."""
+    return go.endswith("Condition") or go in _TIMED
 
 
 def _form(ref: str, target: Obj) -> Form:

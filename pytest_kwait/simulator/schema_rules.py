@@ -58,8 +58,8 @@ def check(value: Any, schema: Obj, path: str) -> list[FieldError]:
     return errors + _check_combined(value, schema, path)
 
 
-def _invalid(path: str, value: Any, text: str, *, quoted: bool = False) -> FieldError:
-    shown = json.dumps(value) if quoted or not isinstance(value, str) else json.dumps(value)
+def _invalid(path: str, value: Any, text: str) -> FieldError:
+    shown = json.dumps(value, separators=(",", ":"))
     return FieldError("FieldValueInvalid", path or "<nil>", f"Invalid value: {shown}: {text}")
 
 
@@ -89,22 +89,20 @@ def _check_enum(value: Any, schema: Obj, path: str) -> list[FieldError]:
 
 
 def _check_text(value: str, schema: Obj, path: str) -> list[FieldError]:
-    errors = []
-    if len(value) < schema.get("minLength", 0):
-        text = f"{path} in body should be at least {schema['minLength']} chars long"
-        errors.append(_invalid(path, value, text))
+    """The first thing that is wrong with a text; the server names no second one."""
     if len(value) > schema.get("maxLength", len(value)):
         text = f"Too long: may not be more than {schema['maxLength']} bytes"
-        errors.append(FieldError("FieldValueTooLong", path, text))
+        return [FieldError("FieldValueTooLong", path, text)]
+    if len(value) < schema.get("minLength", 0):
+        text = f"{path} in body should be at least {schema['minLength']} chars long"
+        return [_invalid(path, value, text)]
     pattern = schema.get("pattern")
     if pattern and not re.search(pattern, value):
-        errors.append(_invalid(path, value, f"{path} in body should match '{pattern}'"))
+        return [_invalid(path, value, f"{path} in body should match '{pattern}'")]
     form = schema.get("format")
     if form in ("date-time", "date") and not _is_time(value):
-        errors.append(
-            _invalid(path, value, f'{path} in body must be of type {form}: "{value}"')
-        )
-    return errors
+        return [_invalid(path, value, f'{path} in body must be of type {form}: "{value}"')]
+    return []
 
 
 def _is_time(value: str) -> bool:
@@ -138,11 +136,7 @@ def _join(path: str, key: str) -> str:
 
 
 def _check_object(value: Obj, schema: Obj, path: str) -> list[FieldError]:
-    errors = [
-        FieldError("FieldValueRequired", _join(path, key), "Required value")
-        for key in schema.get("required", ())
-        if key not in value
-    ]
+    errors: list[FieldError] = []
     properties: Obj = schema.get("properties") or {}
     more = schema.get("additionalProperties")
     for key, item in value.items():
@@ -150,6 +144,11 @@ def _check_object(value: Obj, schema: Obj, path: str) -> list[FieldError]:
             errors += check(item, properties[key], _join(path, key))
         elif isinstance(more, dict):
             errors += check(item, more, _join(path, key))
+    errors += [
+        FieldError("FieldValueRequired", _join(path, key), "Required value")
+        for key in schema.get("required", ())
+        if key not in value
+    ]
     if len(value) < schema.get("minProperties", 0):
         text = f"{path} in body should have at least {schema['minProperties']} properties"
         errors.append(_invalid(path, len(value), text))

@@ -205,11 +205,11 @@ def forbidden(
 
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
     """The object breaks the rules of its kind."""
-    unique = list(dict.fromkeys(errors))
-    texts = list(dict.fromkeys(str(error) for error in unique))
+    found = list(errors)
+    texts = list(dict.fromkeys(str(error) for error in found))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f'{qualified(group, kind)} "{name}" is invalid: {text}'
-    causes = [error.cause() for error in unique]
+    causes = [error.cause() for error in found]
     return StatusError(422, "Invalid", message, _details(group, kind, name, causes=causes))
 
 
@@ -231,8 +231,8 @@ def method_not_allowed() -> StatusError:
 
 def not_acceptable(accepted: str) -> StatusError:
     """The client wants a form that the server does not have."""
-    message = f"only the following media types are accepted: {accepted}"
-    return StatusError(406, "NotAcceptable", message)
+    message = f"406: Not Acceptable\n\nAvailable representations: {accepted}"
+    return StatusError(406, "NotAcceptable", message, {})
 
 
 def unsupported_media_type(accepted: str) -> StatusError:
@@ -255,7 +255,7 @@ def too_large_resource_version(asked: int, current: int) -> StatusError:
     return StatusError(
         504,
         "Timeout",
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         {"causes": [cause], "retryAfterSeconds": 1},
         {"Retry-After": "1"},
     )

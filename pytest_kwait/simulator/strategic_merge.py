@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.schema import Form, Shape
-from pytest_kwait.simulator.status_error import bad_request
+from pytest_kwait.simulator.status_error import StatusError, bad_request
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -61,7 +61,8 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
             merged[key] = _merge_value(merged.get(key), value, _field(shape, key), orders.get(key))
     for key, order in orders.items():
         if key not in patch and isinstance(merged.get(key), list):
-            merged[key] = _ordered(merged[key], order, _key_of(_field(shape, key)))
+            values = merged[key]
+            merged[key] = _ordered(values, values, order, _key_of(_field(shape, key)))
     return merged
 
 
@@ -91,7 +92,7 @@ def _merge_value(target: Any, value: Any, shape: Shape | None, order: Any) -> An
     present = target if isinstance(target, list) else []
     if not key:
         merged = [*present, *(one for one in value if one not in present)]
-        return _ordered(merged, order, "") if order is not None else merged
+        return _ordered(merged, present, value if order is None else order, "")
     return _merge_list(present, value, shape, key, order)
 
 
@@ -110,8 +111,8 @@ def _merge_list(
     item = shape.item if shape is not None else None
     for one in patch:
         if not isinstance(one, dict) or key not in one:
-            raise bad_request(
-                f"map: {one} does not contain declared merge key: {key}"
+            raise StatusError(
+                500, "", f"map: {_go_map(one)} does not contain declared merge key: {key}"
             )
         at = next(
             (
@@ -128,25 +129,36 @@ def _merge_list(
             merged.append(_merge_object({}, one, item))
         else:
             merged[at] = _merge_object(merged[at], one, item)
-    if order is not None:
-        return _ordered(merged, order, key)
-    return merged
+    return _ordered(merged, present, patch if order is None else order, key)
 
 
-def _ordered(values: list[Any], order: Any, key: str) -> list[Any]:
-    """`values` with those that `order` names in its order, the others where they stood before."""
+def _go_map(value: Any) -> str:
+    """A value as Go prints it."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{_go_map(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(_go_map(one) for one in value) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _ordered(merged: list[Any], before: list[Any], wanted: list[Any], key: str) -> list[Any]:
+    """`merged` with what the patch names in its order, and the rest where it stood before.
+
+    Between two items whose places before do not tell, the patch's comes first.
+    """
 
     def identity(value: Any) -> Any:
         return value.get(key) if key and isinstance(value, dict) else value
 
-    wanted = [identity(one) for one in order]
-    named = [value for value in values if identity(value) in wanted]
-    named.sort(key=lambda value: wanted.index(identity(value)))
-    others = [value for value in values if identity(value) not in wanted]
+    places = [identity(one) for one in before]
+    order = [identity(one) for one in wanted]
+    named = [value for value in merged if identity(value) in order]
+    named.sort(key=lambda value: order.index(identity(value)))
+    rest = [value for value in merged if identity(value) not in order]
+    rest.sort(key=lambda value: places.index(identity(value)))
     result: list[Any] = []
-    positions = {id(value): index for index, value in enumerate(values)}
-    for value in named:
-        while others and positions[id(others[0])] < positions[id(value)]:
-            result.append(others.pop(0))
-        result.append(value)
-    return result + others
+    while named and rest:
+        first, other = identity(named[0]), identity(rest[0])
+        before_it = first in places and places.index(other) < places.index(first)
+        result.append(rest.pop(0) if before_it else named.pop(0))
+    return result + rest + named

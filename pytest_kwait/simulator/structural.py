@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.schema import Shape
 from pytest_kwait.simulator.schema_rules import check
-from pytest_kwait.simulator.status_error import invalid
+from pytest_kwait.simulator.status_error import invalid, invalid_value
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.schema import Decoded
+    from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["Structure"]
 
@@ -110,9 +111,26 @@ class Structure:
         del old
         rules = {**self.schema, "properties": _without_root(self.schema)}
         value = {key: item for key, item in new.items() if key not in _ROOT}
-        errors = check(value, rules, "")
+        errors = check(value, rules, "") + self._scale_errors(new)
         if errors:
             raise invalid(kind.group, kind.kind, new["metadata"].get("name", ""), errors)
+
+
+    def _scale_errors(self, obj: Obj) -> list[FieldError]:
+        if not self.scale:
+            return []
+        path: str = self.scale["specReplicasPath"]
+        value: Any = obj
+        for name in path.strip(".").split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if isinstance(value, int) and not isinstance(value, bool):
+            text = "should be a non-negative integer"
+            return [invalid_value(path, value, text)] if value < 0 else []
+        if value is None:
+            return []
+        kind = "string" if isinstance(value, str) else type(value).__name__
+        text = f"{path} accessor error: {value} is of the type {kind}, expected int64"
+        return [invalid_value(path, 0, text)]
 
 
 def _without_root(schema: Obj) -> Obj:

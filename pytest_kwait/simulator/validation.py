@@ -56,12 +56,6 @@ _VALUE_RULE = (
     "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
     "or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-_DNS_1035_RULE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
-    "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 LABEL_MAX, SUBDOMAIN_MAX = 63, 253
 _ANNOTATIONS_MAX = 256 * 1024
@@ -73,8 +67,7 @@ _PATH_KINDS = frozenset(
         "events customresourcedefinitions.apiextensions.k8s.io"
     ).split()
 )
-_LABEL_KINDS = frozenset({"namespaces"})
-_DNS_1035_KINDS = frozenset({"services"})
+_LABEL_KINDS = frozenset({"namespaces", "services"})
 
 
 def name_errors(name: str, *, label: bool = False) -> list[str]:
@@ -95,9 +88,6 @@ def _names_of_kind(kind: Kind, name: str) -> list[str]:
         texts = [f"may not be '{name}'"] if name in (".", "..") else []
         texts += [f"may not contain '{sign}'" for sign in "/%" if sign in name]
         return texts
-    if kind.bucket in _DNS_1035_KINDS:
-        texts = [] if len(name) <= LABEL_MAX else [f"must be no more than {LABEL_MAX} bytes"]
-        return texts if _DNS_1035.fullmatch(name) else [*texts, _DNS_1035_RULE]
     return name_errors(name, label=kind.bucket in _LABEL_KINDS)
 
 
@@ -189,7 +179,7 @@ def metadata_errors(obj: Obj, kind: Kind) -> list[FieldError]:
     errors += label_errors(metadata.get("labels", {}), "metadata.labels")
     errors += _annotation_errors(metadata.get("annotations", {}))
     errors += _owner_errors(metadata.get("ownerReferences", ()))
-    for finalizer in metadata.get("finalizers", ()):
+    for index, finalizer in enumerate(metadata.get("finalizers", ())):
         errors += [
             invalid_value("metadata.finalizers", finalizer, text)
             for text in qualified_name_texts(finalizer)
@@ -199,7 +189,7 @@ def metadata_errors(obj: Obj, kind: Kind) -> list[FieldError]:
                 "name is neither a standard finalizer name nor is it fully qualified"
             )
             if not kind.custom and kind.group != "apiextensions.k8s.io":
-                errors.append(invalid_value("metadata.finalizers", finalizer, text))
+                errors.append(invalid_value(f"metadata.finalizers[{index}]", finalizer, text))
     return errors
 
 

@@ -91,6 +91,8 @@ def list_answer(
         )
     if form.media == "yaml" or kind.custom or kind.bucket != kind.qualified:
         items = [view(kind, entry.obj) for entry in entries]
+        if kind.custom:
+            metadata = {"continue": "", **metadata}
         if not kind.custom:
             items = [
                 {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}

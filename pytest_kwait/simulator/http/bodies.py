@@ -79,21 +79,22 @@ async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False
             "string \"json:\\\"kind,omitempty\\\"\" }"
         )
     if not any_kind:
-        _check_kind(obj, kind)
+        _check_kind(obj, kind, data)
     return obj
 
 
 def _json(data: bytes, kind: Kind) -> Any:
-    if not data:
-        if kind.custom:
-            raise bad_request("unable to decode: unexpected end of JSON input")
-        raise bad_request(
-            f"{kind.kind} in version \"{kind.version}\" cannot be handled as a {kind.kind}: EOF"
-        )
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise bad_request(_json_error(data)) from None
+        raise _unrecognized(kind, data, _json_error(data)) from None
+
+
+def _unrecognized(kind: Kind, data: bytes, why: str) -> StatusError:
+    shown = data.decode(errors="replace") or "<empty>"
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind.kind}): {why} ({shown})"
+    )
 
 
 def _json_error(data: bytes) -> str:
@@ -173,44 +174,29 @@ def _path(obj: Any, name: str, prefix: str = "") -> str:
     return "" if prefix else name
 
 
-def _check_kind(obj: Obj, kind: Kind) -> None:
+def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
     version, name = obj.get("apiVersion"), obj.get("kind")
     if kind.custom and not (version and name):
-        if not name:
-            raise bad_request(
-                f"Object 'Kind' is missing in '{json.dumps(obj, separators=(',', ':'))}'"
-            )
-        raise bad_request(
-            f"Object 'apiVersion' is missing in '{json.dumps(obj, separators=(',', ':'))}'"
-        )
+        missing = "apiVersion" if name else "Kind"
+        text = data.decode(errors="replace")
+        raise _unrecognized(kind, data, f"Object '{missing}' is missing in '{text}'")
     for field, value in (("apiVersion", version), ("kind", name)):
         if value is not None and not isinstance(value, str):
-            raise bad_request(f"couldn't get version/kind; json parse error: {field} is no string")
-    if name and name != kind.kind or version and version != kind.api_version:
-        given_group, _, given_version = (version or kind.api_version).rpartition("/")
-        given = f"{given_group}/{given_version}" if given_group else given_version
+            why = f"couldn't get version/kind; json parse error: {field} is no string"
+            raise _unrecognized(kind, data, why)
+    given = version or kind.api_version
+    if name and name != kind.kind and given == kind.api_version:
+        package = kind.group.partition(".")[0] or "core"
         raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get "
-            f"version/kind; {given}, Kind={name}"
-            if not given_version
-            else _wrong_kind(kind, given, name or kind.kind)
+            f'{name} in version "{kind.version}" cannot be handled as a {kind.kind}: converting '
+            f"({kind.version}.{name}) to ({package}.{kind.kind}): unknown conversion"
         )
-
-
-def _wrong_kind(kind: Kind, given: str, name: str) -> str:
-    if name == kind.kind or given == kind.api_version:
-        return (
-            f"{name} in version \"{given.rpartition('/')[2]}\" cannot be handled as a "
-            f"{kind.kind}: no kind \"{name}\" is registered for version \"{given}\" in scheme "
-            '"pkg/api/legacyscheme/scheme.go:30"'
-            if name == kind.kind
-            else f"the API version in the data ({given}) does not match the expected API version "
-            f"({kind.api_version})"
+    if given != kind.api_version:
+        raise bad_request(
+            f'{name or kind.kind} in version "{given.rpartition("/")[2]}" cannot be handled as a '
+            f'{kind.kind}: no kind "{name or kind.kind}" is registered for version "{given}" in '
+            'scheme "pkg/runtime/scheme.go:111"'
         )
-    return (
-        f"the API version in the data ({given}) does not match the expected API version "
-        f"({kind.api_version})"
-    )
 
 
 async def read_delete_options(request: ApiRequest) -> Obj:

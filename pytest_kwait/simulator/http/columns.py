@@ -432,7 +432,7 @@ BUILT_IN: dict[str, Columns] = {
         *_TEMPLATE,
         *_wide("Selector"),
     ),
-    "secrets": _columns(_secret, "Name", "Type", *_whole("Data"), "Age"),
+    "secrets": _columns(_secret, "Name", "Type", "Data", "Age"),
     "serviceaccounts": _columns(_account, "Name", "Secrets", "Age"),
     "services": _columns(
         _service,

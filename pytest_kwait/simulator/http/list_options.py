@@ -160,9 +160,9 @@ def read_continue(token: str) -> tuple[int, str]:
         content = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         if content["v"] != "meta.k8s.io/v1":
             raise bad_request(
-                "continue key is not valid: server does not recognize this encoded version "
+                "invalid continue token: continue key is not valid: server does not recognize this encoded version "
                 f'"{content["v"]}"'
             )
         return int(content["rv"]), str(content["start"]).rstrip("\0")
     except (ValueError, KeyError, TypeError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from None
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None

@@ -67,7 +67,7 @@ async def wait_for_revision(api: ClusterApi, version: str) -> None:
             "resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax'
         )
         raise StatusError(
-            400, "BadRequest", f'resourceVersion: {error.message}'
+            400, "BadRequest", f'invalid resource version: {error}'
         )
     asked, waited = int(version), 0.0
     while asked > api.store.revision:

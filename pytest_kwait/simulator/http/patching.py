@@ -52,6 +52,8 @@ def read_patch_form(request: ApiRequest, kind: Kind) -> str:
     media = request.header("Content-Type").partition(";")[0].strip()
     forms = [JSON, MERGE] if kind.custom else [JSON, MERGE, STRATEGIC]
     forms.append(APPLY)
+    if media not in (APPLY, JSON, MERGE, STRATEGIC):
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if media not in forms:
         raise unsupported_media_type(", ".join(forms))
     errors = []
@@ -119,23 +121,24 @@ async def patch_object(
         )
     if metadata.get("namespace", target.namespace) != target.namespace:
         raise bad_request(
-            f"the namespace of the object ({metadata.get('namespace')}) does not match the "
-            f"namespace on the URL ({target.namespace})"
+            "the namespace of the provided object does not match the namespace sent on the request"
         )
-    _check_strictly(api, kind, result, caller)
-    stored = api.replace(kind, entry, result, subresource, caller)
+    new = _decoded(api, kind, result, caller)
+    uid = new["metadata"].get("uid")
+    if uid and uid != entry.obj["metadata"]["uid"]:
+        error = invalid_value("metadata.uid", uid, "field is immutable")
+        raise invalid(kind.group, kind.kind, target.name, [error] if kind.custom else [error] * 2)
+    stored = api.store_update(kind, entry, new, entry.obj, subresource, caller)
     return object_answer(request, kind, stored)
 
 
-def _check_strictly(api: ClusterApi, kind: Kind, result: Obj, caller: Caller) -> None:
-    """Refuse unknown fields as a patch is refused for them, where they are refused at all."""
-    if caller.field_validation != "Strict":
-        return
+def _decoded(api: ClusterApi, kind: Kind, result: Obj, caller: Caller) -> Obj:
+    """The patched object; what it is refused for is a fault of the patch."""
     try:
-        api.decode(kind, clone(result), caller)
+        return api.decode(kind, result, caller)
     except StatusError as error:
-        _, found, why = error.message.partition("strict decoding error: ")
-        if not found:
+        why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
+        if not why:
             raise
         text = json.dumps(result, separators=(",", ":"), sort_keys=True)
-        raise invalid("", "", "", [invalid_value("patch", text, found + why)]) from None
+        raise invalid("", "", "", [invalid_value("patch", text, why)]) from None

@@ -191,7 +191,7 @@ class ApiRequest:
         validation = query.get("fieldValidation", "")
         if validation not in ("", "Ignore", "Warn", "Strict"):
             errors.append(
-                not_supported("fieldValidation", validation, ["", "Ignore", "Warn", "Strict"])
+                not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"])
             )
         if errors:
             kinds = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}

@@ -63,7 +63,10 @@ async def serve_watch(
         StatusError: 500 for a resourceVersion that is none, as upstream.
     """
     if options.version and not options.version.isdigit():
-        message = f'strconv.ParseUint: parsing "{options.version}": invalid syntax'
+        message = (
+            f'resourceVersion: Invalid value: "{options.version}": strconv.ParseUint: parsing '
+            f'"{options.version}": invalid syntax'
+        )
         raise StatusError(500, "", message)
     response = web.StreamResponse(
         headers={"Content-Type": _content_type(request), "Cache-Control": "no-cache, private"}

@@ -28,6 +28,7 @@ from pytest_kwait.simulator.strategies.workloads import (
     DeploymentStrategy,
     ReplicaSetStrategy,
     StatefulSetStrategy,
+    TemplateStrategy,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ _STRATEGIES: dict[str, type[Strategy]] = {
     "persistentvolumeclaims": ClaimStrategy,
     "persistentvolumes": VolumeStrategy,
     "pods": PodStrategy,
+    "podtemplates": TemplateStrategy,
     "replicasets.apps": ReplicaSetStrategy,
     "replicationcontrollers": ControllerStrategy,
     "secrets": SecretStrategy,

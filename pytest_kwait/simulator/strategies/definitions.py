@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["DefinitionStrategy"]
+__all__ = ["CLEANUP", "DefinitionStrategy"]
 
 _SCOPES = ("Cluster", "Namespaced")
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer that keeps a definition until its objects are gone."""
 
 
 class DefinitionStrategy(Strategy):
@@ -58,6 +60,14 @@ class DefinitionStrategy(Strategy):
             if version.get("storage") and version["name"] not in stored:
                 stored.append(version["name"])
         new["status"] = {**status, "storedVersions": stored}
+
+    def prepare_delete(self, obj: Obj) -> Obj:
+        """Kept until its objects are gone."""
+        metadata = obj["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return obj
+        finalizers = [one for one in metadata.get("finalizers", ()) if one != CLEANUP]
+        return {**obj, "metadata": {**metadata, "finalizers": [*finalizers, CLEANUP]}}
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The name is made of plural and group; one version is stored; each has a schema."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.schema import learned_defaults
+from pytest_kwait.simulator.schema import Decoded, learned_defaults, struct_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
@@ -45,12 +45,12 @@ _SHOWN_WHEN_DELETED = frozenset(
 
 
 def fill(obj: Obj, defaults: Obj) -> None:
-    """Set what `defaults` has and `obj` has not, level by level."""
+    """Set what `defaults` has and `obj` has not; a part that `obj` lacks gets none."""
     for name, value in defaults.items():
-        if name not in obj:
-            obj[name] = clone(value)
-        elif isinstance(value, dict) and isinstance(obj[name], dict):
+        if isinstance(value, dict) and name in obj and isinstance(obj[name], dict):
             fill(obj[name], value)
+        elif name not in obj and not isinstance(value, dict):
+            obj[name] = clone(value)
 
 
 class Strategy:
@@ -91,8 +91,14 @@ class Strategy:
             obj["metadata"]["generation"] = 1
 
     def empty_status(self) -> Obj | None:
-        """The status of a new object, None for no such field."""
-        return None if self.kind.custom else {}
+        """The status of a new object: what is always written; None for no such field."""
+        kind = self.kind
+        if kind.custom:
+            return None
+        shape = struct_of(kind.group, kind.version, kind.kind).fields.get("status")
+        if shape is None or shape.default is None:
+            return None
+        return Decoded(kind).struct({}, shape.struct)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """Undo what an update of the main resource may not change, and count generations."""
@@ -129,6 +135,10 @@ class Strategy:
                 metadata[field] = before[field]
             else:
                 metadata.pop(field, None)
+
+    def prepare_delete(self, obj: Obj) -> Obj:
+        """The object as its deletion starts from."""
+        return obj
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """What is wrong with a new object, beyond its metadata."""

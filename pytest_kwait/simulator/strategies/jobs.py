@@ -82,9 +82,9 @@ class JobStrategy(Strategy):
 
     def default(self, obj: Obj) -> None:
         """The spec, and the template's labels where the job has none."""
-        super().default(obj)
         spec = obj.setdefault("spec", {})
         default_job_spec(spec)
+        super().default(obj)
         labels = spec["template"].get("metadata", {}).get("labels", {})
         if labels and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = clone(labels)
@@ -96,6 +96,7 @@ class JobStrategy(Strategy):
         if not spec.get("manualSelector"):
             metadata = obj["metadata"]
             labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+            inherited = metadata.get("labels", {}) == labels
             ours = {
                 _LEGACY_UID: metadata["uid"],
                 _LEGACY_NAME: metadata["name"],
@@ -104,8 +105,9 @@ class JobStrategy(Strategy):
             }
             for key, value in ours.items():
                 labels.setdefault(key, value)
-            if "selector" not in spec:
-                spec["selector"] = {}
+            if inherited:
+                metadata["labels"] = clone(labels)
+            spec.setdefault("selector", {})
             spec["selector"].setdefault("matchLabels", {}).setdefault(
                 CONTROLLER_UID, metadata["uid"]
             )
@@ -135,6 +137,11 @@ class JobStrategy(Strategy):
         fixed = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"]
         if before.get("completionMode") != "Indexed":
             fixed.insert(0, "completions")
+        elif spec.get("completions") != before.get("completions") and (
+            spec.get("completions") != spec.get("parallelism")
+        ):
+            text = "can only be modified in tandem with spec.parallelism"
+            errors.append(invalid_value("spec.completions", spec.get("completions"), text))
         if not (before.get("suspend") and not old.get("status", {}).get("startTime")):
             fixed.insert(2, "template")
         for field in fixed:

@@ -266,9 +266,8 @@ class PodStrategy(Strategy):
                 {
                     "type": "PodScheduled",
                     "status": "False",
-                    "observedGeneration": 1,
                     "lastProbeTime": None,
-                    "lastTransitionTime": None,
+                    "lastTransitionTime": obj["metadata"]["creationTimestamp"],
                     "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates",
                 }

@@ -79,6 +79,13 @@ class ServiceStrategy(Strategy):
                 errors.append(
                     invalid_value(f"{at}.port", number, "must be between 1 and 65535, inclusive")
                 )
+            target = port.get("targetPort")
+            if isinstance(target, int) and not 1 <= target <= 65535:
+                errors.append(
+                    invalid_value(
+                        f"{at}.targetPort", target, "must be between 1 and 65535, inclusive"
+                    )
+                )
         if spec["type"] not in _TYPES:
             errors.append(not_supported("spec.type", spec["type"], _TYPES))
         if spec["type"] == "ExternalName" and not spec.get("externalName"):

@@ -25,6 +25,7 @@ __all__ = [
     "DeploymentStrategy",
     "ReplicaSetStrategy",
     "StatefulSetStrategy",
+    "TemplateStrategy",
     "WorkloadStrategy",
 ]
 
@@ -46,18 +47,17 @@ class WorkloadStrategy(Strategy):
         spec = obj["spec"]
         errors = self.validate_numbers(spec)
         selector = spec.get("selector")
+        wrong = [] if selector is None else selector_errors(selector, "spec.selector")
         if selector is None:
             errors.append(required("spec.selector"))
-        else:
-            errors += selector_errors(selector, "spec.selector")
-            if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-                errors.append(
-                    invalid_value(
-                        "spec.selector", selector, f"empty selector is invalid for {self.noun}"
-                    )
-                )
-        labels = spec["template"].get("metadata", {}).get("labels", {})
-        if selector and not errors and not matches(selector, labels):
+        elif not wrong and not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            text = f"empty selector is invalid for {self.noun}"
+            errors.append(invalid_value("spec.selector", selector, text))
+        if wrong:
+            invalid = invalid_value("spec.selector", selector, "invalid label selector")
+            return [*errors, *wrong, invalid]
+        labels = spec["template"].get("metadata", {}).get("labels")
+        if selector != {} and not matches(selector, labels or {}):
             errors.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
         return errors + validate_template(spec["template"], "spec.template")
 
@@ -81,6 +81,19 @@ class WorkloadStrategy(Strategy):
             for field in ("replicas", "minReadySeconds", "revisionHistoryLimit")
             if spec.get(field, 0) < 0
         ]
+
+
+class TemplateStrategy(Strategy):
+    """Pod templates that stand alone."""
+
+    def default(self, obj: Obj) -> None:
+        """Defaults of the template."""
+        super().default(obj)
+        default_pod_spec(obj.setdefault("template", {}).setdefault("spec", {}))
+
+    def counts(self, new: Obj, old: Obj) -> bool:
+        """Whether the template changes."""
+        return bool(new.get("template") != old.get("template"))
 
 
 class DeploymentStrategy(WorkloadStrategy):
@@ -112,10 +125,6 @@ class DeploymentStrategy(WorkloadStrategy):
 class ReplicaSetStrategy(WorkloadStrategy):
     """Replica sets."""
 
-    def empty_status(self) -> Obj:
-        """The count is always written."""
-        return {"replicas": 0}
-
 
 class StatefulSetStrategy(WorkloadStrategy):
     """Stateful sets."""
@@ -134,10 +143,6 @@ class StatefulSetStrategy(WorkloadStrategy):
             claim.setdefault("kind", "PersistentVolumeClaim")
             claim.setdefault("apiVersion", "v1")
             claim.setdefault("status", {}).setdefault("phase", "Pending")
-
-    def empty_status(self) -> Obj:
-        """Two counts are always written."""
-        return {"replicas": 0, "availableReplicas": 0}
 
 
 class DaemonSetStrategy(WorkloadStrategy):
@@ -161,15 +166,6 @@ class DaemonSetStrategy(WorkloadStrategy):
         annotations = obj["metadata"].setdefault("annotations", {})
         annotations.setdefault("deprecated.daemonset.template.generation", "1")
 
-    def empty_status(self) -> Obj:
-        """Four counts are always written."""
-        return {
-            "currentNumberScheduled": 0,
-            "desiredNumberScheduled": 0,
-            "numberMisscheduled": 0,
-            "numberReady": 0,
-        }
-
 
 class ControllerStrategy(WorkloadStrategy):
     """Replication controllers: the selector is a mapping, and comes from the template."""
@@ -186,10 +182,6 @@ class ControllerStrategy(WorkloadStrategy):
                 spec["selector"] = clone(labels)
             if not obj["metadata"].get("labels"):
                 obj["metadata"]["labels"] = clone(labels)
-
-    def empty_status(self) -> Obj:
-        """The count is always written."""
-        return {"replicas": 0}
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Selector, template, numbers."""

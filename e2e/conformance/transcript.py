@@ -1,0 +1,116 @@
+"""Transcripts: requests in order, each remembered or compared by status and normalised body.
+
+A transcript is a YAML list of steps:
+
+    - do: POST /api/v1/namespaces/{ns}/configmaps     the request; {names} are filled in
+      body: {metadata: {name: a}}                     an object as JSON, or a text as it is
+      type: application/json                          the body's media type; null sends none
+      headers: {Accept: application/yaml}
+      token: ""                                       another bearer token; empty sends none
+      save: {rv: metadata.resourceVersion}            values of the answer for later steps
+      compare: body | status | fields | headers       how much of the answer counts (default: body)
+      headers_compared: [Warning]                     headers that count as well
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from e2e.conformance.normal import normal
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from e2e.conformance.endpoint import Answer, Endpoint
+
+__all__ = ["Outcome", "load", "play"]
+
+Outcome = dict[str, Any]
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    """The steps of a transcript."""
+    steps: list[dict[str, Any]] = yaml.safe_load(path.read_text())
+    return steps
+
+
+def play(endpoint: Endpoint, steps: list[dict[str, Any]]) -> Iterator[Outcome]:
+    """Send the requests in a namespace of their own; one outcome for each step."""
+    namespace = f"conformance-{secrets.token_hex(4)}"
+    values = {"ns": namespace, "id": namespace.rpartition("-")[2]}
+    endpoint.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    _await_account(endpoint, namespace)
+    try:
+        for step in steps:
+            answer = _send(endpoint, step, values)
+            while answer.status == 429 and "initializing" in answer.text:
+                SYSTEM_CLOCK.sleep(float(answer.headers.get("Retry-After", "1")))
+                answer = _send(endpoint, step, values)
+            for name, path in step.get("save", {}).items():
+                values[name] = str(_at(answer.body, path))
+            yield _outcome(step, answer, values)
+    finally:
+        endpoint.request("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+def _await_account(endpoint: Endpoint, namespace: str) -> None:
+    """Let the controllers make what each namespace has, by watching for it."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts?watch=1&timeoutSeconds=20"
+    next(endpoint.stream(path))
+    path = f"/api/v1/namespaces/{namespace}/configmaps?watch=1&timeoutSeconds=20"
+    next(endpoint.stream(path))
+
+
+def _send(endpoint: Endpoint, step: dict[str, Any], values: dict[str, str]) -> Answer:
+    method, _, path = _filled(step["do"], values).partition(" ")
+    body = step.get("body")
+    if isinstance(body, dict | list):
+        body = json.loads(_filled(json.dumps(body), values))
+    elif isinstance(body, str):
+        body = _filled(body, values)
+    return endpoint.request(
+        method,
+        path.replace(" ", "%20"),
+        body,
+        content_type=step.get("type", "application/json"),
+        headers={
+            name: _filled(value, values) for name, value in step.get("headers", {}).items()
+        },
+        token=step.get("token"),
+    )
+
+
+def _filled(text: str, values: dict[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
+
+
+def _incidental(event: dict[str, Any]) -> bool:
+    """Whether it is a bookmark that the server sends or not as it likes."""
+    return event["type"] == "BOOKMARK" and "annotations" not in event["object"]["metadata"]
+
+
+def _at(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        value = value[int(name)] if isinstance(value, list) else value[name]
+    return value
+
+
+def _outcome(step: dict[str, Any], answer: Answer, values: dict[str, str]) -> Outcome:
+    names = {values["ns"]: "<namespace>", values["id"]: "<id>"}
+    outcome: Outcome = {"do": step["do"], "status": answer.status}
+    compare = step.get("compare", "body")
+    if compare in ("body", "fields"):
+        body = answer.body
+        if isinstance(body, str) and body.startswith("{"):
+            body = [event for line in body.splitlines() if not _incidental(event := json.loads(line))]
+        outcome["body"] = normal(body, names, fields=compare == "fields")
+    for header in step.get("headers_compared", ()):
+        outcome[header] = normal(answer.headers.get(header, ""), names)
+    return outcome

@@ -1,0 +1,268 @@
+"""Writing Events the way the recorders of Kubernetes' own components do.
+
+Repeated ones are counted in one object, many similar ones about one object are combined, and an
+object that causes more than a burst of them is cut off: the owner of 1,000 pods writes a handful.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+
+__all__ = ["NORMAL", "WARNING", "EventRecorder", "SchedulingRecorder"]
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+# Source: client-go tools/record/events_cache.go, `NewEventCorrelator`.
+_REMEMBERED = 4096
+_SIMILAR_MOST = 10
+_SIMILAR_WINDOW = 600.0
+_BURST = 25
+_REFILL_PER_SECOND = 1.0 / 300.0
+# Source: client-go tools/events/event_broadcaster.go, `finishTime`.
+_SERIES_WINDOW = 360.0
+
+
+def _reference(obj: Obj, api_version: str, kind: str, field_path: str | None) -> Obj:
+    reference: Obj = {"kind": kind}
+    namespace = namespace_of(obj)
+    if namespace:
+        reference["namespace"] = namespace
+    reference["name"] = name_of(obj)
+    reference["uid"] = uid_of(obj)
+    reference["apiVersion"] = api_version
+    version = obj["metadata"].get("resourceVersion")
+    if version:
+        reference["resourceVersion"] = version
+    if field_path:
+        reference["fieldPath"] = field_path
+    return reference
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+@dataclass(slots=True)
+class _Similar:
+    messages: set[str] = field(default_factory=set)
+    at: float = 0.0
+
+
+class EventRecorder:
+    """Events of one component (`core/v1` style: count, first and last time).
+
+    Args:
+        api: where they are written.
+        component: their `source.component`, for example `job-controller`.
+        host: their `source.host`; a kubelet's node.
+    """
+
+    def __init__(self, api: ClusterApi, component: str, host: str = "") -> None:
+        self._api = api
+        self._source = {"component": component, **({"host": host} if host else {})}
+        self._component = component
+        self._host = host
+        self._written: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
+        self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
+        self._spam: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def event(
+        self,
+        obj: Obj,
+        kind: tuple[str, str],
+        severity: str,
+        reason: str,
+        message: str,
+        *,
+        field_path: str | None = None,
+    ) -> None:
+        """Tell that something happened to `obj`; never raises for what the API refuses.
+
+        Args:
+            obj: what it happened to.
+            kind: its apiVersion and kind.
+            severity: `NORMAL` or `WARNING`.
+            reason: the machine-readable reason.
+            message: the text for people.
+            field_path: the part of `obj`, for example `spec.containers{c}`.
+        """
+        uid = uid_of(obj)
+        similar_key = (uid, field_path or "", severity, reason)
+        message, key = self._combined(similar_key, message)
+        if not self._allowed(uid):
+            return
+        written = self._written.get(key)
+        if written is not None and self._count(key, written, message):
+            return
+        self._create(key, obj, kind, severity, reason, message, field_path)
+
+    def _combined(self, key: tuple[str, ...], message: str) -> tuple[str, tuple[str, ...]]:
+        now = self._api.clock.time()
+        similar = _remembered(self._similar, key, _Similar)
+        if now - similar.at > _SIMILAR_WINDOW:
+            similar.messages.clear()
+        similar.at = now
+        similar.messages.add(message)
+        if len(similar.messages) < _SIMILAR_MOST:
+            return message, (*key, message)
+        similar.messages.pop()
+        return f"(combined from similar events): {message}", key
+
+    def _allowed(self, uid: str) -> bool:
+        now = self._api.clock.time()
+        bucket = _remembered(self._spam, uid, lambda: _Bucket(_BURST, now))
+        bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.at) * _REFILL_PER_SECOND)
+        bucket.at = now
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _count(self, key: tuple[str, ...], written: tuple[str, str], message: str) -> bool:
+        namespace, name = written
+
+        def count(event: Obj) -> None:
+            event["count"] = event.get("count", 1) + 1
+            event["lastTimestamp"] = self._api.clock.stamp()
+            event["message"] = message
+
+        try:
+            self._api.modify("events", name, namespace, count)
+        except StatusError:
+            # Deleted meanwhile, or its namespace is: write a new one.
+            self._written.pop(key, None)
+            return False
+        self._written.move_to_end(key)
+        return True
+
+    def _create(
+        self,
+        key: tuple[str, ...],
+        obj: Obj,
+        kind: tuple[str, str],
+        severity: str,
+        reason: str,
+        message: str,
+        field_path: str | None,
+    ) -> None:
+        namespace = namespace_of(obj) or "default"
+        now = self._api.clock.stamp()
+        event: Obj = {
+            "metadata": {"name": _event_name(self._api, obj), "namespace": namespace},
+            "involvedObject": _reference(obj, *kind, field_path),
+            "reason": reason,
+            "message": message,
+            "source": self._source,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "type": severity,
+            "eventTime": None,
+            "reportingComponent": self._component,
+            "reportingInstance": self._host,
+        }
+        try:
+            self._api.create("events", event, namespace)
+        except StatusError:
+            # The namespace is going or gone: nobody is left to tell.
+            return
+        self._written[key] = (namespace, event["metadata"]["name"])
+        _forget_oldest(self._written)
+
+
+class SchedulingRecorder:
+    """Events of the scheduler (`events.k8s.io` style: event time, action, series)."""
+
+    def __init__(self, api: ClusterApi, component: str) -> None:
+        self._api = api
+        self._component = component
+        self._written: OrderedDict[tuple[str, ...], tuple[str, str, float]] = OrderedDict()
+
+    def event(self, pod: Obj, severity: str, reason: str, action: str, message: str) -> None:
+        """Tell what happened to `pod`; the same again about the same version is counted."""
+        metadata = pod["metadata"]
+        key = (metadata["uid"], metadata.get("resourceVersion", ""), severity, reason, message)
+        now = self._api.clock.time()
+        written = self._written.get(key)
+        if written is not None and now - written[2] < _SERIES_WINDOW and self._count(written):
+            self._written[key] = (written[0], written[1], now)
+            return
+        namespace = namespace_of(pod)
+        event: Obj = {
+            "metadata": {"name": _event_name(self._api, pod), "namespace": namespace},
+            "involvedObject": _reference(pod, "v1", "Pod", None),
+            "reason": reason,
+            "message": message,
+            "source": {},
+            "firstTimestamp": None,
+            "lastTimestamp": None,
+            "type": severity,
+            "eventTime": self._api.clock.micro_stamp(),
+            "action": action,
+            "reportingComponent": self._component,
+            "reportingInstance": f"{self._component}-kwait",
+        }
+        try:
+            self._api.create("events", event, namespace)
+        except StatusError:
+            # The namespace is going or gone: nobody is left to tell.
+            return
+        self._written[key] = (namespace, event["metadata"]["name"], now)
+        _forget_oldest(self._written)
+
+    def _count(self, written: tuple[str, str, float]) -> bool:
+        stamp = self._api.clock.micro_stamp()
+
+        def count(event: Obj) -> None:
+            series = event.get("series") or {"count": 1}
+            event["series"] = {"count": series["count"] + 1, "lastObservedTime": stamp}
+
+        try:
+            self._api.modify("events", written[1], written[0], count)
+        except StatusError:
+            return False
+        return True
+
+
+_Remembered = TypeVar("_Remembered")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def _remembered(
+    memory: OrderedDict[_Key, _Remembered], key: _Key, make: Callable[[], _Remembered]
+) -> _Remembered:
+    found = memory.get(key)
+    if found is None:
+        found = memory[key] = make()
+        _forget_oldest(memory)
+    return found
+
+
+def _forget_oldest(memory: OrderedDict[_Key, _Remembered]) -> None:
+    if len(memory) > _REMEMBERED:
+        memory.popitem(last=False)
+
+
+_sequence = itertools.count()
+
+
+def _event_name(api: ClusterApi, obj: Obj) -> str:
+    """`web-1.18e9f2df4b1c7def`: the object and the nanoseconds of now, never twice the same."""
+    # Below a microsecond the clock says nothing; a counter there keeps names apart.
+    nanoseconds = int(api.clock.time() * 1e6) * 1000 + next(_sequence) % 1000
+    return f"{name_of(obj)}.{nanoseconds:x}"
