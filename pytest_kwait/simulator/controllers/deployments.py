@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.conditions import condition_of, is_being_deleted, moment
 from pytest_kwait.simulator.controllers import rollout
-from pytest_kwait.simulator.controllers.events import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.controllers.ownership import controller_reference, key_of, split_key
-from pytest_kwait.simulator.controllers.pods import (
-    condition_of,
-    is_being_deleted,
-    is_namespace_terminating,
-    moment,
-)
+from pytest_kwait.simulator.controllers.pods import is_namespace_terminating
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, owner_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.pods import is_being_deleted, moment
+from pytest_kwait.simulator.conditions import is_being_deleted, moment
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.events import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.conditions import condition_of, is_being_deleted, moment
 from pytest_kwait.simulator.controllers.ownership import controller_reference
+from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
 
@@ -18,39 +18,17 @@ if TYPE_CHECKING:
 __all__ = [
     "PodControl",
     "available_in",
-    "condition_of",
     "is_active",
-    "is_being_deleted",
     "is_ready",
     "is_terminating",
-    "moment",
     "pod_from_template",
     "rank_for_removal",
     "slow_start",
 ]
 
 
-def moment(stamp: str) -> float:
-    """Seconds since the epoch of an RFC 3339 stamp."""
-    return datetime.fromisoformat(stamp.replace("Z", "+00:00")).astimezone(UTC).timestamp()
-
-
-def condition_of(obj: Obj, kind: str) -> Obj | None:
-    """Return the condition of that type in the object's status; None where there is none."""
-    for condition in (obj.get("status") or {}).get("conditions") or ():
-        if condition["type"] == kind:
-            found: Obj = condition
-            return found
-    return None
-
-
 def _phase(pod: Obj) -> str:
     return (pod.get("status") or {}).get("phase") or "Pending"
-
-
-def is_being_deleted(obj: Obj) -> bool:
-    """Whether its deletion has begun."""
-    return "deletionTimestamp" in obj["metadata"]
 
 
 def is_active(pod: Obj) -> bool:

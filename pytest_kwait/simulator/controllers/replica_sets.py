@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.events import EventRecorder
+from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.pods import (
     PodControl,
     SlowStartError,
     available_in,
     is_active,
-    is_being_deleted,
     is_namespace_terminating,
     is_ready,
     is_terminating,
@@ -21,6 +20,7 @@ from pytest_kwait.simulator.controllers.pods import (
     slow_start,
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.events import EventRecorder
 from pytest_kwait.simulator.objects import Obj, namespace_of, owner_of, uid_of
 from pytest_kwait.simulator.selectors import matches
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_kwait.simulator.controllers.pods import condition_of, moment
+from pytest_kwait.simulator.conditions import condition_of, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,10 +13,10 @@ from pytest_kwait.scheduler.algorithm.predicates import (
     waiting_gates,
 )
 from pytest_kwait.scheduler.algorithm.priorities import select_node
-from pytest_kwait.simulator.controllers.events import NORMAL, WARNING, SchedulingRecorder
+from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
-from pytest_kwait.simulator.controllers.pods import condition_of, is_being_deleted
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.events import NORMAL, WARNING, SchedulingRecorder
 from pytest_kwait.simulator.objects import Obj, name_of
 from pytest_kwait.simulator.status_error import StatusError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.events import NORMAL, WARNING
+from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.backoff import go_seconds
 from pytest_kwait.simulator.kubelet.containers import Container
 from pytest_kwait.simulator.kubelet.environment import (
@@ -152,9 +152,7 @@ class ContainerStarts:
         if initialized:
             for container in spec["containers"]:
                 yield from self._run_one(container, waits)
-        if waits:
-            worker = self._worker
-            worker.node.clock.call_later(min(waits), worker.sync, scaled=False)
+        self._worker.sync_in(min(waits) if waits else None)
 
     def _run_init(
         self, containers: list[Obj], waits: list[float]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.clock import rfc3339_micro
 from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
 from pytest_kwait.scheduler.algorithm.predicates import Demand, find_rejection
-from pytest_kwait.simulator.controllers.events import NORMAL, EventRecorder
+from pytest_kwait.simulator.events import NORMAL, EventRecorder
 from pytest_kwait.simulator.kubelet.backoff import Backoff
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.events import NORMAL, WARNING
-from pytest_kwait.simulator.controllers.pods import moment
+from pytest_kwait.simulator.conditions import moment
+from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.container_starts import ContainerStarts
 from pytest_kwait.simulator.kubelet.containers import KILLED, Container
 from pytest_kwait.simulator.kubelet.environment import missing_volume
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
     from pytest_kwait.simulator.kubelet.node import NodeAgent
+    from pytest_kwait.simulator.sim_clock import Timer
 
 __all__ = ["PodWorker"]
 
-# Seconds, scaled: what a sandbox with its network takes, and what taking it down does.
+# Seconds, scaled, as measured: what a sandbox with its network takes, what taking it down does, and
+# what is between the end of a deleted pod and its removal.
 _SANDBOX = 0.3
-_TEARDOWN = 0.5
+_TEARDOWN = 1.1
+_REMOVAL = 0.4
 # Seconds between tries to mount a volume: doubling from the first to the most.
 # Source: pkg/util/goroutinemap/exponentialbackoff.
 _MOUNT_FIRST = 0.5
@@ -72,6 +75,7 @@ class PodWorker:
         self._task: Generator[float | None, None, None] | None = None
         self._again = False
         self._planned = False
+        self._retry: Timer | None = None
         self._idle = False
         self._stepping = False
         self._terminating = False
@@ -107,6 +111,7 @@ class PodWorker:
         """End what is left without a word: the pod is no longer in the API."""
         self._removed = True
         self._finished = True
+        self.sync_in(None)
         if not self._stepping and self._task is not None:
             self._task.close()
         self._task = None
@@ -124,6 +129,14 @@ class PodWorker:
             # A deletion does not wait for a pull.
             self._planned = True
             self.node.clock.call_later(0, self._interrupt)
+
+    def sync_in(self, seconds: float | None) -> None:
+        """Look at the pod after so many real seconds instead of what was planned; None: never."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if seconds is not None:
+            self._retry = self.node.clock.call_later(seconds, self.sync, scaled=False)
 
     def poke(self) -> None:
         """Go on with what waits for the end of a container."""
@@ -205,12 +218,13 @@ class PodWorker:
         self.event(
             WARNING, "FailedMount", f'MountVolume.SetUp failed for volume "{volume}" : {why}'
         )
-        self.node.clock.call_later(self._mount_delay, self.sync)
+        self.sync_in(self._mount_delay * self.node.clock.scale)
         self._mount_delay = min(self._mount_delay * 2, _MOUNT_MOST)
 
     def _terminate(self, phase: str) -> Generator[float | None, None, None]:
         """Stop everything, publish the end, and let go of a pod that is deleted."""
         self._terminating = True
+        self.sync_in(None)
         self.starts.stop_probes()
         running = self.starts.running()
         yield from self._stop(running)
@@ -219,14 +233,14 @@ class PodWorker:
             self._sandbox = False
             self._publish()
         if not running:
-            yield _TEARDOWN
+            yield _TEARDOWN if over else _REMOVAL
         self._sandbox = False
         self._finished = True
         self._publish()
         self.node.ended(self)
         if self.deleted:
             if running:
-                yield _TEARDOWN
+                yield _REMOVAL
             self._remove()
 
     def _stop(self, running: list[Container]) -> Generator[float | None, None, None]:

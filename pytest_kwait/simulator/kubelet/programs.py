@@ -162,8 +162,8 @@ def echo(_: Surroundings, args: list[str]) -> Process:
 def printf(_: Surroundings, args: list[str]) -> Process:
     """Print a format with `%s` and `%d`; the format is used again while arguments are left."""
     if not args:
-        yield _err("BusyBox: usage: printf FORMAT [ARG]...\n")
-        return 1
+        yield _err("sh: usage: printf FORMAT [ARGUMENT...]\n")
+        return 2
     template, values = _unescape(args[0]), args[1:]
     printed: list[str] = []
     while True:
@@ -269,14 +269,15 @@ def test(around: Surroundings, args: list[str]) -> Process:
             try:
                 difference = int(left) - int(right)
             except ValueError:
-                yield _err(f"sh: bad number: {left if not left.lstrip('-').isdigit() else right}\n")
+                bad = left if not left.lstrip("-").isdigit() else right
+                yield _err(f"sh: {bad}: bad number\n")
                 return 2
             holds = {
                 "-eq": difference == 0, "-ne": difference != 0, "-lt": difference < 0,
                 "-le": difference <= 0, "-gt": difference > 0, "-ge": difference >= 0,
             }  # fmt: skip
             return int(not holds[operator])
-    yield _err(f"sh: {args[0]}: unknown operand\n")
+    yield _err(f"sh: {args[1]}: unknown operand\n")
     return 2
 
 

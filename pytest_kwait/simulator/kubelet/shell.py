@@ -53,13 +53,13 @@ _WAIT_TURN = 0.05
 _MAX_SUBSTITUTION = 1_000_000
 
 
-class _Exit(Exception):  # noqa: N818 - control flow of the script, not an error
+class _Exit(Exception):
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
 
 
-class _LoopControl(Exception):  # noqa: N818 - control flow of the script, not an error
+class _LoopControl(Exception):
     def __init__(self, word: str) -> None:
         super().__init__(word)
         self.word = word
@@ -112,8 +112,11 @@ class Shell:
 
     def _trap(self, signal: str) -> Generator[Effect, None, None]:
         script = self.traps.pop(signal) if signal == "EXIT" else self.traps[signal]
+        # What a handler does leaves the exit code as it was, unless it exits itself.
+        status = self.status
         try:
             yield from self._node(parse(script))
+            self.status = status
         except ShellSyntaxError as error:
             yield self._complain(f"syntax error: {error}")
         except _Exit as end:
@@ -369,8 +372,8 @@ class Shell:
 
 
 def _exit(shell: Shell, args: list[str]) -> Process:
-    if args and not args[0].lstrip("-").isdigit():
-        yield Write(2, f"{shell.name}: exit: Illegal number: {args[0]}\n".encode())
+    if args and not args[0].isdigit():
+        yield Write(2, f"{shell.name}: exit: line 0: Illegal number: {args[0]}\n".encode())
         raise _Exit(2)
     raise _Exit(int(args[0]) % 256 if args else shell.status)
 

@@ -45,7 +45,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`$NAME`, `${NAME}`, `${NAME:-default}`, `$?`."""
+    """`$NAME`, `${NAME}`, `${NAME:-default}`, `$?`; an unset name is an empty one."""
 
     name: str
     default: str | None = None
@@ -304,7 +304,8 @@ class _Lexer:
             end = rest.find("}")
             if end < 0:
                 raise ShellSyntaxError("bad substitution")
-            name, separator, default = rest[1:end].partition(":-")
+            name, separator, default = rest[1:end].partition("-")
+            name = name.removesuffix(":")
             self.position += end + 2
             if not (name.isidentifier() or name in ("?", "$")):
                 raise ShellSyntaxError(f"bad substitution: ${{{name}}}")
@@ -326,7 +327,7 @@ class _Lexer:
             if depth == 0:
                 self.position = index + 1
                 return self.source[start:index]
-        raise ShellSyntaxError("missing ')'")
+        raise ShellSyntaxError('unexpected end of file (expecting ")")')
 
 
 def _joined(parts: list[tuple[Part, bool]]) -> list[tuple[Part, bool]]:

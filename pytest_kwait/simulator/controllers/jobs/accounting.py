@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_kwait.simulator.controllers.events import NORMAL, WARNING
+from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.jobs import indexes, rules
 from pytest_kwait.simulator.controllers.jobs.view import Ending, JobView, count, remove_finalizer
-from pytest_kwait.simulator.controllers.pods import is_being_deleted
+from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.objects import Obj, uid_of
 
 __all__ = ["Accounting"]

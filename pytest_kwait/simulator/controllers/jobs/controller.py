@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.events import EventRecorder
 from pytest_kwait.simulator.controllers.jobs.rules import Retries
 from pytest_kwait.simulator.controllers.jobs.tracking import JobTracking
 from pytest_kwait.simulator.controllers.jobs.view import (
@@ -19,6 +18,7 @@ from pytest_kwait.simulator.controllers.jobs.view import (
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.pods import PodControl
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.events import EventRecorder
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of, owner_of, uid_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class JobController:
                 known = True
                 self._context.note_end(pod, owner_uid is None)
                 self._queue.add_after(self._by_uid[uid], BATCH_PERIOD)
-        if not known and FINALIZER in (pod["metadata"].get("finalizers") or ()):
+        tracked = FINALIZER in (pod["metadata"].get("finalizers") or ())
+        if tracked and (owner_uid is None or not known):
             self._orphans.add(key_of(pod))
 
     def _release(self, key: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.conditions import is_being_deleted, moment
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
-from pytest_kwait.simulator.controllers.pods import is_being_deleted, moment
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import uid_of
 from pytest_kwait.simulator.status_error import StatusError

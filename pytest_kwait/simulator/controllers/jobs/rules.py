@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.conditions import condition_of, is_being_deleted, moment
 from pytest_kwait.simulator.controllers.jobs.indexes import read_indexes
-from pytest_kwait.simulator.controllers.pods import condition_of, is_being_deleted, moment
 from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:

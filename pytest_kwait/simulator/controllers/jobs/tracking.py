@@ -8,18 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.events import NORMAL
+from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
 from pytest_kwait.simulator.controllers.jobs import rules
 from pytest_kwait.simulator.controllers.jobs.accounting import Accounting
 from pytest_kwait.simulator.controllers.jobs.pod_changes import PodChanges
 from pytest_kwait.simulator.controllers.jobs.view import Ending, JobView, count
-from pytest_kwait.simulator.controllers.pods import (
-    condition_of,
-    is_active,
-    is_being_deleted,
-    is_ready,
-    is_terminating,
-)
+from pytest_kwait.simulator.controllers.pods import is_active, is_ready, is_terminating
+from pytest_kwait.simulator.events import NORMAL
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import StatusError

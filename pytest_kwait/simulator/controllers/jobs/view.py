@@ -11,8 +11,8 @@ from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.events import EventRecorder
     from pytest_kwait.simulator.controllers.pods import PodControl
+    from pytest_kwait.simulator.events import EventRecorder
 
 __all__ = [
     "BATCH_PERIOD",

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.simulator.cluster_api import ClusterApi
+from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder, SchedulingRecorder
+from tests.simulator.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+_KIND = ("v1", "ConfigMap")
+
+
+class Room:
+    """A cluster, something that happens to, and a recorder."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.api = ClusterApi(self.clock)
+        self.api.bootstrap()
+        self.thing = self.api.create("configmaps", {"metadata": {"name": "m"}}, "default")
+        self.recorder = EventRecorder(self.api, "tester", "host-1")
+
+    def events(self) -> list[Obj]:
+        found = self.api.list("events", "default")
+        return sorted(found, key=lambda one: int(one["metadata"]["resourceVersion"]))
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_an_event_says_what_who_and_when(room: Room) -> None:
+    room.recorder.event(room.thing, _KIND, WARNING, "Broken", "It broke", field_path="data{k}")
+    (event,) = room.events()
+    assert event["metadata"]["name"].startswith("m.")
+    assert event["involvedObject"] == {
+        "kind": "ConfigMap",
+        "namespace": "default",
+        "name": "m",
+        "uid": room.thing["metadata"]["uid"],
+        "apiVersion": "v1",
+        "resourceVersion": room.thing["metadata"]["resourceVersion"],
+        "fieldPath": "data{k}",
+    }
+    assert (event["type"], event["reason"], event["message"]) == ("Warning", "Broken", "It broke")
+    assert event["source"] == {"component": "tester", "host": "host-1"}
+    assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-01-01T00:00:00Z"
+    assert (event["count"], event["reportingComponent"]) == (1, "tester")
+    assert event["reportingInstance"] == "host-1"
+
+
+def test_the_same_again_is_counted(room: Room) -> None:
+    for _ in range(3):
+        room.recorder.event(room.thing, _KIND, NORMAL, "Done", "ok")
+        room.clock.advance(5)
+    (event,) = room.events()
+    assert (event["count"], event["lastTimestamp"]) == (3, "2026-01-01T00:00:10Z")
+    assert event["firstTimestamp"] == "2026-01-01T00:00:00Z"
+
+
+def test_an_event_that_was_deleted_is_written_anew(room: Room) -> None:
+    room.recorder.event(room.thing, _KIND, NORMAL, "Done", "ok")
+    room.api.delete("events", room.events()[0]["metadata"]["name"], "default")
+    room.recorder.event(room.thing, _KIND, NORMAL, "Done", "ok")
+    assert [event["count"] for event in room.events()] == [1]
+
+
+def test_many_similar_ones_are_combined(room: Room) -> None:
+    for number in range(15):
+        room.recorder.event(room.thing, _KIND, NORMAL, "Done", f"part {number}")
+    told = {event["message"]: event["count"] for event in room.events()}
+    assert told == {
+        **{f"part {number}": 1 for number in range(9)},
+        "(combined from similar events): part 14": 6,
+    }
+
+
+def test_similar_ones_after_a_while_stand_alone_again(room: Room) -> None:
+    for number in range(10):
+        room.recorder.event(room.thing, _KIND, NORMAL, "Done", f"part {number}")
+    room.clock.advance(601)
+    room.recorder.event(room.thing, _KIND, NORMAL, "Done", "late")
+    assert room.events()[-1]["message"] == "late"
+
+
+def test_an_object_that_causes_too_many_is_cut_off_for_a_while(room: Room) -> None:
+    for number in range(30):
+        room.recorder.event(room.thing, _KIND, NORMAL, f"Reason{number}", "x")
+    assert len(room.events()) == 25
+    room.clock.advance(301)
+    room.recorder.event(room.thing, _KIND, NORMAL, "Again", "x")
+    room.recorder.event(room.thing, _KIND, NORMAL, "Never", "x")
+    assert [event["reason"] for event in room.events()][25:] == ["Again"]
+
+
+def test_events_of_cluster_wide_objects_are_in_default(room: Room) -> None:
+    namespace = room.api.get("namespaces", "kube-system")
+    room.recorder.event(namespace, ("v1", "Namespace"), NORMAL, "Seen", "x")
+    assert "namespace" not in room.events()[0]["involvedObject"]
+
+
+def test_nobody_is_told_in_a_namespace_that_is_gone(room: Room) -> None:
+    thing = {"metadata": {"name": "m", "namespace": "gone", "uid": "u"}}
+    room.recorder.event(thing, _KIND, NORMAL, "Done", "ok")
+    assert room.events() == []
+
+
+def test_the_scheduler_counts_in_series_for_the_same_version_of_a_pod(room: Room) -> None:
+    recorder = SchedulingRecorder(room.api, "default-scheduler")
+    pod = {"metadata": {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": "1"}}
+    for _ in range(2):
+        recorder.event(pod, WARNING, "FailedScheduling", "Scheduling", "no")
+    newer = {"metadata": {**pod["metadata"], "resourceVersion": "2"}}
+    recorder.event(newer, WARNING, "FailedScheduling", "Scheduling", "no")
+    first, second = room.events()
+    assert (first["series"]["count"], first["eventTime"]) == (2, "2026-01-01T00:00:00.000000Z")
+    assert "series" not in second
+    assert (second["action"], second["reportingComponent"]) == ("Scheduling", "default-scheduler")
+    assert second["reportingInstance"] == "default-scheduler-kwait"
+    assert "count" not in second or second["count"] == 0

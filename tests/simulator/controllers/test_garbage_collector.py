@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulator.controllers.cluster import NAMESPACE, Cluster
+
+Obj = dict[str, Any]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def _owner(obj: Obj, *, block: bool = False) -> Obj:
+    metadata = obj["metadata"]
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+    return {**reference, "blockOwnerDeletion": True} if block else reference
+
+
+def _map(cluster: Cluster, name: str, *owners: Obj) -> Obj:
+    metadata: Obj = {"name": name}
+    if owners:
+        metadata["ownerReferences"] = list(owners)
+    return cluster.api.create("configmaps", {"metadata": metadata}, NAMESPACE)
+
+
+def _names(cluster: Cluster) -> list[str]:
+    found = [one["metadata"]["name"] for one in cluster.every("configmaps")]
+    return [name for name in found if name != "kube-root-ca.crt"]
+
+
+def test_dependents_follow_their_owner_all_the_way(cluster: Cluster) -> None:
+    owner = _map(cluster, "a")
+    child = _map(cluster, "b", _owner(owner))
+    _map(cluster, "c", _owner(child))
+    _map(cluster, "other")
+    cluster.run(1)
+    cluster.delete("configmaps", "a")
+    cluster.run(1)
+    assert _names(cluster) == ["other"]
+
+
+def test_a_dependent_of_nobody_goes(cluster: Cluster) -> None:
+    ghost = {"apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": "no-such"}
+    _map(cluster, "b", ghost)
+    cluster.run(1)
+    assert _names(cluster) == []
+
+
+def test_an_owner_of_another_uid_is_another_owner(cluster: Cluster) -> None:
+    owner = _map(cluster, "a")
+    _map(cluster, "b", {**_owner(owner), "uid": "an-older-one"})
+    cluster.run(1)
+    assert _names(cluster) == ["a"]
+
+
+def test_an_owner_of_an_unknown_kind_is_taken_to_live(cluster: Cluster) -> None:
+    _map(cluster, "b", {"apiVersion": "example.org/v1", "kind": "Thing", "name": "x", "uid": "u"})
+    cluster.run(1)
+    assert _names(cluster) == ["b"]
+
+
+def test_a_dependent_of_two_stays_with_the_other(cluster: Cluster) -> None:
+    first, second = _map(cluster, "a"), _map(cluster, "b")
+    _map(cluster, "c", _owner(first), _owner(second))
+    cluster.run(1)
+    cluster.delete("configmaps", "a")
+    cluster.run(1)
+    assert cluster.get("configmaps", "c")["metadata"]["ownerReferences"] == [_owner(second)]
+
+
+def test_foreground_waits_for_the_dependents_that_block(cluster: Cluster) -> None:
+    owner = _map(cluster, "a")
+    blocking = _map(cluster, "b", _owner(owner, block=True))
+    cluster.change(
+        "configmaps", "b", lambda one: one["metadata"].update(finalizers=["example.org/x"])
+    )
+    _map(cluster, "c", _owner(owner))
+    _map(cluster, "d", _owner(blocking, block=True))
+    cluster.run(1)
+    cluster.delete("configmaps", "a", propagation="Foreground")
+    cluster.run(1)
+    kept = cluster.get("configmaps", "a")
+    assert kept["metadata"]["finalizers"] == ["foregroundDeletion"]
+    # `d` goes before `b`, which waits for it in turn; `c` blocks nobody.
+    assert "d" not in _names(cluster)
+    cluster.change("configmaps", "b", lambda one: one["metadata"].update(finalizers=[]))
+    cluster.run(1)
+    assert _names(cluster) == []
+
+
+def test_orphans_lose_their_owner_and_stay(cluster: Cluster) -> None:
+    owner = _map(cluster, "a")
+    _map(cluster, "b", _owner(owner))
+    cluster.run(1)
+    cluster.delete("configmaps", "a", propagation="Orphan")
+    cluster.run(1)
+    assert _names(cluster) == ["b"]
+    assert "ownerReferences" not in cluster.get("configmaps", "b")["metadata"]
+
+
+def test_an_owner_without_dependents_goes_at_once(cluster: Cluster) -> None:
+    _map(cluster, "a")
+    cluster.delete("configmaps", "a", propagation="Foreground")
+    cluster.run(0)
+    assert _names(cluster) == []

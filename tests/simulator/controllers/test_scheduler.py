@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.simulator.controllers.node_taints import wanted_taints
+from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+_UNFIT = (
+    "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: "
+    "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster(nodes=2)
+
+
+def _asking(cpu: str, **more: Any) -> Obj:
+    return pod_spec("sleep", "9", container={"resources": {"requests": {"cpu": cpu}}}, **more)
+
+
+def test_pods_are_spread(cluster: Cluster) -> None:
+    for number in range(6):
+        cluster.create("pods", f"p{number}", pod_spec("sleep", "9"))
+    cluster.run(1)
+    nodes = Counter(pod["spec"]["nodeName"] for pod in cluster.every("pods"))
+    assert nodes == {"kwait-node-1": 3, "kwait-node-2": 3}
+
+
+def test_a_pod_that_fits_nowhere_says_why(cluster: Cluster) -> None:
+    cluster.create("pods", "p", _asking("100"))
+    cluster.run(1)
+    pod = cluster.get("pods", "p")
+    assert conditions(pod) == {"PodScheduled": "False Unschedulable"}
+    assert pod["status"]["conditions"][0]["message"] == _UNFIT
+    assert cluster.events("p") == [f"FailedScheduling x1: {_UNFIT}"]
+
+
+def test_it_is_tried_again_when_a_pod_leaves(cluster: Cluster) -> None:
+    spec = _asking("8", restartPolicy="Never")
+    for name in ("a", "b", "late"):
+        cluster.create("pods", name, spec)
+        cluster.run(0.1)
+    assert conditions(cluster.get("pods", "late")) == {"PodScheduled": "False Unschedulable"}
+    cluster.run(15)
+    assert cluster.get("pods", "late")["spec"]["nodeName"]
+    assert conditions(cluster.get("pods", "late"))["PodScheduled"] == "True"
+
+
+def test_it_is_tried_again_when_a_node_changes(cluster: Cluster) -> None:
+    cluster.create("pods", "p", pod_spec("sleep", "9", nodeSelector={"disk": "ssd"}))
+    cluster.run(1)
+    assert "nodeName" not in cluster.get("pods", "p")["spec"]
+    cluster.api.modify(
+        "nodes", "kwait-node-2", "", lambda node: node["metadata"]["labels"].update(disk="ssd")
+    )
+    cluster.run(3)
+    assert cluster.get("pods", "p")["spec"]["nodeName"] == "kwait-node-2"
+
+
+def test_a_cordoned_node_is_tainted_and_passed_over(cluster: Cluster) -> None:
+    cluster.api.modify(
+        "nodes", "kwait-node-1", "", lambda node: node["spec"].update(unschedulable=True)
+    )
+    cluster.run(1)
+    taints = cluster.api.get("nodes", "kwait-node-1")["spec"]["taints"]
+    assert [(one["key"], one["effect"]) for one in taints] == [
+        ("node.kubernetes.io/unschedulable", "NoSchedule")
+    ]
+    for name in ("a", "b"):
+        cluster.create("pods", name, pod_spec("sleep", "9"))
+    cluster.run(1)
+    assert {pod["spec"]["nodeName"] for pod in cluster.every("pods")} == {"kwait-node-2"}
+    cluster.api.modify("nodes", "kwait-node-1", "", lambda node: node["spec"].pop("unschedulable"))
+    cluster.run(1)
+    assert "taints" not in cluster.api.get("nodes", "kwait-node-1")["spec"]
+
+
+def test_gates_are_waited_for(cluster: Cluster) -> None:
+    cluster.create("pods", "p", pod_spec("sleep", "9", schedulingGates=[{"name": "example.org/g"}]))
+    cluster.run(5)
+    assert conditions(cluster.get("pods", "p")) == {"PodScheduled": "False SchedulingGated"}
+    assert cluster.events("p") == []
+    cluster.change("pods", "p", lambda pod: pod["spec"].update(schedulingGates=[]))
+    cluster.run(1)
+    assert cluster.get("pods", "p")["spec"]["nodeName"]
+
+
+def test_pods_of_other_schedulers_are_left_alone(cluster: Cluster) -> None:
+    cluster.create("pods", "p", pod_spec("sleep", "9", schedulerName="mine"))
+    cluster.run(5)
+    assert "nodeName" not in cluster.get("pods", "p")["spec"]
+    cluster.api.bind(NAMESPACE, "p", "kwait-node-1")
+    cluster.run(3)
+    assert cluster.get("pods", "p")["status"]["phase"] == "Running"
+
+
+def test_a_node_takes_a_hundred_and_ten_pods() -> None:
+    cluster = Cluster(nodes=1)
+    for number in range(111):
+        cluster.create("pods", f"p{number:03}", pod_spec("sleep", "9"))
+    cluster.run(1)
+    waiting = [pod for pod in cluster.every("pods") if "nodeName" not in pod["spec"]]
+    assert len(waiting) == 1
+    assert "1 Too many pods." in waiting[0]["status"]["conditions"][0]["message"]
+
+
+def test_pods_of_a_node_that_is_gone_are_removed(cluster: Cluster) -> None:
+    cluster.create("pods", "p", pod_spec("sleep", "9", nodeName="kwait-node-2"))
+    cluster.create("pods", "lost", pod_spec("sleep", "9", nodeName="nowhere"))
+    cluster.run(5)
+    cluster.api.delete("nodes", "kwait-node-2")
+    cluster.run(30)
+    assert cluster.find("pods", "p") is not None
+    cluster.run(15)
+    assert cluster.every("pods") == []
+    told = cluster.states("pods", "p", lambda pod: conditions(pod).get("DisruptionTarget"))
+    assert told == [None, "True DeletionByPodGC", "DELETED"]
+
+
+@pytest.mark.parametrize(
+    ("node", "taints"),
+    [
+        ({}, []),
+        ({"spec": {"unschedulable": True}}, [("node.kubernetes.io/unschedulable", "NoSchedule")]),
+        (
+            {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+            [
+                ("node.kubernetes.io/not-ready", "NoSchedule"),
+                ("node.kubernetes.io/not-ready", "NoExecute"),
+            ],
+        ),
+        (
+            {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
+            [
+                ("node.kubernetes.io/unreachable", "NoSchedule"),
+                ("node.kubernetes.io/unreachable", "NoExecute"),
+            ],
+        ),
+    ],
+)
+def test_taints_follow_from_the_state_of_a_node(node: Obj, taints: list[tuple[str, str]]) -> None:
+    assert wanted_taints(node) == taints

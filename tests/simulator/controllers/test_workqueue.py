@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, backoff_delay
+from pytest_kwait.simulator.status_error import bad_request
+from tests.simulator.manual_clock import ManualClock
+
+
+class Work:
+    """A queue and what it did at which time."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.clock = ManualClock(scale)
+        self.done: list[tuple[float, str]] = []
+        self.failures = 0
+        self.queue: Workqueue[str] = Workqueue(self.clock, self._handle, "test")
+
+    def _handle(self, key: str) -> None:
+        self.done.append((round(self.clock.monotonic(), 3), key))
+        if self.failures:
+            self.failures -= 1
+            raise bad_request("no")
+
+
+def test_a_key_is_handled_once_however_often_it_is_added() -> None:
+    work = Work()
+    for key in ("a", "b", "a"):
+        work.queue.add(key)
+    assert work.done == []
+    work.clock.advance(0)
+    assert work.done == [(0, "a"), (0, "b")]
+    assert len(work.queue) == 0
+
+
+def test_what_is_added_while_working_has_its_turn_later() -> None:
+    clock = ManualClock()
+    done: list[int] = []
+
+    def handle(key: int) -> None:
+        done.append(key)
+        if key < 3:
+            queue.add(key + 1)
+
+    queue: Workqueue[int] = Workqueue(clock, handle, "test")
+    queue.add(1)
+    queue.add(10)
+    clock.advance(0)
+    assert done == [1, 10, 2, 3]
+
+
+def test_of_two_delays_the_earlier_one_counts() -> None:
+    work = Work()
+    work.queue.add_after("a", 5)
+    work.queue.add_after("a", 2)
+    work.queue.add_after("a", 9)
+    work.clock.advance(20)
+    assert work.done == [(2, "a")]
+
+
+@pytest.mark.parametrize(("scaled", "at"), [(True, 0.5), (False, 5.0)])
+def test_delays_scale_unless_they_are_real_seconds(scaled: bool, at: float) -> None:
+    work = Work(scale=0.1)
+    work.queue.add_after("a", 5, scaled=scaled)
+    work.clock.advance(10)
+    assert work.done == [(at, "a")]
+
+
+@pytest.mark.parametrize("seconds", [0, -3])
+def test_no_delay_is_at_once(seconds: float) -> None:
+    work = Work()
+    work.queue.add_after("a", seconds)
+    work.clock.advance(0)
+    assert work.done == [(0, "a")]
+
+
+def test_a_refusal_is_tried_again_with_growing_delays_until_it_works() -> None:
+    work = Work()
+    work.failures = 3
+    work.queue.add("a")
+    work.clock.advance(1)
+    assert [at for at, _ in work.done] == [0, 0.005, 0.015, 0.035]
+    work.failures = 1
+    work.queue.add("a")
+    work.clock.advance(1)
+    assert [at for at, _ in work.done][4:] == [1, 1.005]
+
+
+def test_a_forgotten_key_is_not_handled() -> None:
+    work = Work()
+    work.queue.add("a")
+    work.queue.add_after("b", 1)
+    work.queue.forget("a")
+    work.queue.forget("b")
+    work.clock.advance(5)
+    assert work.done == []
+
+
+@pytest.mark.parametrize(
+    ("failures", "delay"), [(0, 0.005), (1, 0.01), (10, 5.12), (17, 655.36), (18, 1000), (99, 1000)]
+)
+def test_the_delay_doubles_up_to_a_limit(failures: int, delay: float) -> None:
+    assert backoff_delay(failures) == pytest.approx(delay)

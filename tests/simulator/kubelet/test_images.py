@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.simulator.kubelet.containers import start_failure
+from pytest_kwait.simulator.kubelet.images import (
+    InvalidImageError,
+    canonical,
+    is_busybox,
+    parse_image,
+    pull_failure,
+)
+
+_DIGEST = "sha256:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("busybox", "docker.io/library/busybox:latest"),
+        ("busybox:1.36", "docker.io/library/busybox:1.36"),
+        ("someone/app", "docker.io/someone/app:latest"),
+        ("localhost/app:1", "localhost/app:1"),
+        ("registry:5000/app", "registry:5000/app:latest"),
+        ("example.org/a/b_c/d-e:v1.0", "example.org/a/b_c/d-e:v1.0"),
+        (f"app@{_DIGEST}", f"docker.io/library/app@{_DIGEST}"),
+        (f"app:1@{_DIGEST}", f"docker.io/library/app:1@{_DIGEST}"),
+        ("UPPER/x:1", "UPPER/x:1"),
+    ],
+)
+def test_a_reference_is_completed(name: str, full: str) -> None:
+    assert str(parse_image(name)) == full
+    assert canonical(name) == full
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("example.invalid/x:1:2:3", "invalid reference format"),
+        ("a b", "invalid reference format"),
+        ("app:-bad", "invalid reference format"),
+        ("app@sha256:short", "invalid reference format"),
+        ("", "invalid reference format"),
+        ("-x.org/app", "invalid reference format"),
+        (
+            "Foo:1",
+            "invalid reference format: repository name (library/Foo) must be lowercase",
+        ),
+    ],
+)
+def test_what_is_no_reference_is_refused(name: str, why: str) -> None:
+    with pytest.raises(InvalidImageError) as refused:
+        parse_image(name)
+    assert str(refused.value) == why
+    assert canonical(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "failure"),
+    [
+        ("nginx", ""),
+        ("registry.example.org/app:1", ""),
+        (
+            "example.invalid/x:1",
+            'failed to pull and unpack image "example.invalid/x:1": failed to resolve reference '
+            '"example.invalid/x:1": failed to do request: Head '
+            '"https://example.invalid/v2/x/manifests/1": dial tcp: lookup example.invalid: '
+            "no such host",
+        ),
+        (
+            "UPPER/x:1",
+            'failed to parse image reference "UPPER/x:1": invalid reference format: '
+            "repository name must be lowercase",
+        ),
+    ],
+)
+def test_what_cannot_be_pulled_says_why(name: str, failure: str) -> None:
+    assert pull_failure(name, parse_image(name)) == failure
+
+
+def test_an_image_has_an_id_and_a_size_that_stay() -> None:
+    image = parse_image("nginx")
+    assert image.image_id == parse_image("docker.io/library/nginx:latest").image_id
+    assert image.image_id.startswith("docker.io/library/nginx@sha256:")
+    assert parse_image(f"app@{_DIGEST}").image_id == f"docker.io/library/app@{_DIGEST}"
+    assert image.size == parse_image("nginx:2").size > 4_000_000
+
+
+def test_busybox_is_known_wherever_it_comes_from() -> None:
+    assert is_busybox(parse_image("registry.example.org/mirror/busybox:1"))
+    assert not is_busybox(parse_image("nginx"))
+
+
+_RUNC = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+    "runc create failed: unable to start container process: "
+)
+
+
+@pytest.mark.parametrize(
+    ("image", "argv", "failure"),
+    [
+        ("busybox", ["sleep", "1"], ""),
+        ("busybox", ["/bin/sh", "-c", "x"], ""),
+        ("busybox", [], ""),
+        ("nginx", ["anything"], ""),
+        ("busybox", ["foo"], _RUNC + 'exec: "foo": executable file not found in $PATH: unknown'),
+        (
+            "busybox",
+            ["/opt/foo"],
+            _RUNC + 'exec: "/opt/foo": stat /opt/foo: no such file or directory: unknown',
+        ),
+    ],
+)
+def test_a_program_that_is_not_there_cannot_be_started(
+    image: str, argv: list[str], failure: str
+) -> None:
+    assert start_failure(parse_image(image), argv) == failure

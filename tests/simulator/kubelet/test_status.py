@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.simulator.kubelet.backoff import Backoff, go_seconds
+from pytest_kwait.simulator.kubelet.status import pod_conditions, pod_phase, should_restart
+
+Obj = dict[str, Any]
+
+_RUNNING = {"state": {"running": {}}, "started": True, "ready": True}
+_WAITING = {"state": {"waiting": {}}}
+
+
+def _ended(code: int) -> Obj:
+    return {"state": {"terminated": {"exitCode": code}}}
+
+
+def _crashing(code: int) -> Obj:
+    return {"state": {"waiting": {}}, "lastState": {"terminated": {"exitCode": code}}}
+
+
+def _pod(policy: str = "Always", names: str = "a", init: str = "", sidecars: str = "") -> Obj:
+    inits: list[Obj] = [{"name": name} for name in init]
+    inits += [{"name": name, "restartPolicy": "Always"} for name in sidecars]
+    spec = {
+        "restartPolicy": policy,
+        "containers": [{"name": name} for name in names],
+        "initContainers": inits,
+    }
+    return {"metadata": {"generation": 2}, "spec": spec, "status": {}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "statuses", "phase"),
+    [
+        (_pod(), {}, "Pending"),
+        (_pod(), {"a": _WAITING}, "Pending"),
+        (_pod(), {"a": _RUNNING}, "Running"),
+        (_pod(names="ab"), {"a": _RUNNING, "b": _WAITING}, "Pending"),
+        (_pod(names="ab"), {"a": _RUNNING}, "Pending"),
+        (_pod(), {"a": _ended(0)}, "Running"),
+        (_pod(), {"a": _ended(1)}, "Running"),
+        (_pod(), {"a": _crashing(1)}, "Running"),
+        (_pod("OnFailure"), {"a": _ended(1)}, "Running"),
+        (_pod("OnFailure"), {"a": _crashing(1)}, "Running"),
+        (_pod("OnFailure"), {"a": _ended(0)}, "Succeeded"),
+        (_pod("Never"), {"a": _ended(0)}, "Succeeded"),
+        (_pod("Never"), {"a": _ended(1)}, "Failed"),
+        (_pod("Never", "ab"), {"a": _ended(1), "b": _RUNNING}, "Running"),
+        (_pod("Never", "ab"), {"a": _ended(1), "b": _ended(0)}, "Failed"),
+        (_pod("Never", "ab"), {"a": _ended(0), "b": _ended(0)}, "Succeeded"),
+        (_pod("OnFailure", "ab"), {"a": _ended(0), "b": _ended(1)}, "Running"),
+        (_pod("Never", init="i"), {"i": _RUNNING, "a": _WAITING}, "Pending"),
+        (_pod("Never", init="i"), {"i": _ended(0), "a": _WAITING}, "Pending"),
+        (_pod("Never", init="i"), {"i": _ended(1), "a": _WAITING}, "Failed"),
+        (_pod("OnFailure", init="i"), {"i": _ended(1), "a": _WAITING}, "Pending"),
+        (_pod("Always", init="i"), {"i": _crashing(1), "a": _WAITING}, "Pending"),
+        (_pod("Never", init="i"), {"i": _ended(0), "a": _RUNNING}, "Running"),
+        (_pod("Never", sidecars="s"), {"s": _RUNNING, "a": _WAITING}, "Pending"),
+        (
+            _pod("Never", sidecars="s"),
+            {"s": {**_RUNNING, "started": False}, "a": _WAITING},
+            "Pending",
+        ),
+        (_pod("Never", sidecars="s"), {"s": _RUNNING, "a": _RUNNING}, "Running"),
+        (_pod("Never", sidecars="s"), {"s": _RUNNING, "a": _ended(0)}, "Running"),
+        (_pod("Never", sidecars="s"), {"s": _ended(137), "a": _ended(0)}, "Succeeded"),
+        (_pod("Never", sidecars="s"), {"a": _ended(0)}, "Pending"),
+    ],
+)
+def test_the_phase_follows_from_the_containers(
+    pod: Obj, statuses: dict[str, Obj], phase: str
+) -> None:
+    assert pod_phase(pod, statuses) == phase
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (137, "Failed")])
+def test_a_pod_that_is_over_has_an_end_whatever_its_policy(code: int, phase: str) -> None:
+    assert pod_phase(_pod(), {"a": _ended(code)}, terminal=True) == phase
+
+
+def test_a_restarting_sidecar_does_not_take_a_pod_back() -> None:
+    pod, statuses = _pod(sidecars="s"), {"s": {**_RUNNING, "started": False}, "a": _RUNNING}
+    assert pod_phase(pod, statuses) == "Pending"
+    assert pod_phase(pod, statuses, initialized=True) == "Running"
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "again"),
+    [
+        ("Always", 0, True),
+        ("Always", 1, True),
+        ("OnFailure", 0, False),
+        ("OnFailure", 1, True),
+        ("Never", 1, False),
+    ],
+)
+def test_restart_policies(policy: str, code: int, again: bool) -> None:
+    pod = _pod(policy)
+    assert should_restart(pod, pod["spec"]["containers"][0], code) is again
+
+
+def test_init_containers_that_succeeded_are_done() -> None:
+    pod = _pod("Always", init="i", sidecars="s")
+    init, sidecar = pod["spec"]["initContainers"]
+    assert not should_restart(pod, init, 0)
+    assert should_restart(pod, init, 1)
+    assert should_restart(pod, sidecar, 0)
+
+
+def _told(conditions: list[Obj]) -> list[tuple[str, ...]]:
+    return [
+        tuple(one[key] for key in ("type", "status", "reason", "message") if key in one)
+        for one in conditions
+    ]
+
+
+def _conditions(pod: Obj, statuses: dict[str, Obj], phase: str, **more: bool) -> list[Obj]:
+    asked = {"sandbox": True, "started": True, **more}
+    return pod_conditions(pod, statuses, phase, stamp="now", **asked)
+
+
+def test_conditions_of_a_pod_that_is_being_started() -> None:
+    unready = ("False", "ContainersNotReady", "containers with unready status: [a]")
+    told = _conditions(_pod(), {"a": _WAITING}, "Pending", sandbox=False, started=False)
+    assert _told(told) == [
+        ("PodReadyToStartContainers", "False"),
+        ("Initialized", "True"),
+        ("Ready", *unready),
+        ("ContainersReady", *unready),
+        ("PodScheduled", "True"),
+    ]
+    assert {one["observedGeneration"] for one in told} == {2}
+    assert {one["lastTransitionTime"] for one in told} == {"now"}
+
+
+def test_init_containers_are_named_until_they_are_done() -> None:
+    pod = _pod(init="ij", sidecars="s")
+    statuses = {"i": {"ready": True}, "j": {"ready": False}, "s": {"started": False}, "a": {}}
+    told = {one[0]: one[1:] for one in _told(_conditions(pod, statuses, "Pending", started=False))}
+    assert told["Initialized"] == (
+        "False",
+        "ContainersNotInitialized",
+        "containers with incomplete status: [j s]",
+    )
+    assert told["ContainersReady"][2] == "containers with unready status: [s a]"
+    unknown = {one[0]: one[1:] for one in _told(_conditions(pod, {}, "Pending", started=False))}
+    assert unknown["Initialized"][2] == "containers with unknown status: [i j s]"
+    assert unknown["Ready"][2] == "containers with unknown status: [s a]"
+    begun = {one[0]: one[1:] for one in _told(_conditions(pod, statuses, "Running"))}
+    assert begun["Initialized"] == ("True",)
+
+
+@pytest.mark.parametrize(
+    ("phase", "initialized", "ready"),
+    [
+        ("Succeeded", ("True", "PodCompleted"), ("False", "PodCompleted")),
+        ("Failed", ("True",), ("False", "PodFailed")),
+        ("Running", ("True",), ("True",)),
+    ],
+)
+def test_conditions_follow_the_phase(
+    phase: str, initialized: tuple[str, ...], ready: tuple[str, ...]
+) -> None:
+    told = {one[0]: one[1:] for one in _told(_conditions(_pod(), {"a": _RUNNING}, phase))}
+    assert told["Initialized"] == initialized
+    assert told["Ready"] == told["ContainersReady"] == ready
+
+
+def test_readiness_gates_hold_ready_back() -> None:
+    pod = _pod()
+    pod["spec"]["readinessGates"] = [{"conditionType": "x"}, {"conditionType": "y"}]
+    pod["status"]["conditions"] = [{"type": "y", "status": "False"}]
+    conditions = _conditions(pod, {"a": _RUNNING}, "Running")
+    assert conditions[0] == {"type": "y", "status": "False"}
+    told = {one[0]: one[1:] for one in _told(conditions)}
+    assert told["ContainersReady"] == ("True",)
+    assert told["Ready"] == (
+        "False",
+        "ReadinessGatesNotReady",
+        'corresponding condition of pod readiness gate "x" does not exist., '
+        'the status of pod readiness gate "y" is not "True", but False',
+    )
+
+
+def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+    pod = _pod()
+    pod["status"]["conditions"] = [
+        {"type": "Ready", "status": "True", "lastTransitionTime": "then"},
+        {"type": "Initialized", "status": "False", "lastTransitionTime": "then"},
+    ]
+    times = {
+        one["type"]: one["lastTransitionTime"]
+        for one in _conditions(pod, {"a": _RUNNING}, "Running")
+    }
+    assert (times["Ready"], times["Initialized"]) == ("then", "now")
+
+
+def test_the_first_trouble_is_tried_again_at_once_then_the_delay_doubles() -> None:
+    backoff = Backoff(scale=0.1)
+    assert (backoff.delay("k"), backoff.left("k", 100, 100)) == (0, 0)
+    for at, delay in (
+        (100, 10),
+        (110, 20),
+        (120, 40),
+        (130, 80),
+        (140, 160),
+        (150, 300),
+        (160, 300),
+    ):
+        backoff.grow("k", at)
+        assert backoff.delay("k") == delay
+        assert backoff.left("k", at, at) == pytest.approx(delay / 10)
+        assert backoff.left("k", at, at + delay / 10) == 0
+    assert backoff.left_since_update("k", 170) == pytest.approx(20)
+    assert backoff.left_since_update("other", 170) == 0
+
+
+def test_trouble_after_a_long_peace_starts_anew() -> None:
+    backoff = Backoff(scale=1)
+    backoff.grow("k", 0)
+    backoff.grow("k", 1)
+    assert backoff.left("k", 700, 700) == 0
+    backoff.grow("k", 700)
+    assert backoff.delay("k") == 10
+    backoff.forget("k")
+    assert backoff.delay("k") == 0
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
+def test_delays_are_written_as_go_does(seconds: float, text: str) -> None:
+    assert go_seconds(seconds) == text
