@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+# A run inside of a test forgets what it imported: what is imported here is imported once.
+import pytest_kwait.clusters.provider
+import pytest_kwait.resources.jobs
+import pytest_kwait.resources.minions
+import pytest_kwait.suite.bench  # noqa: F401 - as above
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -32,20 +38,23 @@ def kwait_cluster():
 
 _INI = """
 [pytest]
-addopts = --strict-markers -p no:cacheprovider -p no:anyio -p no:hypothesispytest
+addopts = --strict-markers
 kwait_mode = poll
 kwait_poll = 10ms
 """
 
 
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _clean_environment(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     # Where runs find the cluster in a dictionary: pytest-xdist gives workers the path as it was
     # before pytest added anything to it.
     monkeypatch.setenv("FAKE_PATH", str(Path(__file__).parents[2]))
     for name in list(os.environ):
-        if name.startswith(("KWAIT_", "PYTEST_XDIST", "PYTEST_ADDOPTS")) or name == "KUBECONFIG":
+        if name.startswith(("KWAIT_", "PYTEST_XDIST")) or name == "KUBECONFIG":
             monkeypatch.delenv(name)
+    # Plugins that happen to be installed here cost each run more than all the rest of it. Set
+    # after pytester has cleared it.
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:cacheprovider -p no:anyio -p no:hypothesispytest")
 
 
 @pytest.fixture

@@ -56,11 +56,15 @@ def connect(kubeconfig, context, provider, time_scale):
     return FakeCluster(time_scale=time_scale)
 
 
+real = provider.choose, provider.connect
 provider.choose, provider.connect = choose, connect
+
+
+def pytest_unconfigure():
+    provider.choose, provider.connect = real
 """
 _INI = """
 [pytest]
-addopts = -p no:cacheprovider -p no:anyio -p no:hypothesispytest
 kwait_mode = poll
 kwait_poll = 10ms
 """

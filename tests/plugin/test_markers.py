@@ -160,7 +160,7 @@ def test_bad_marker_under_xdist_is_no_internal_error(pytester: pytest.Pytester) 
         def test_good(): pass
         """
     )
-    result = pytester.runpytest_subprocess("-n2", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-n2")
     output = result.stdout.str() + result.stderr.str()
     assert "INTERNALERROR" not in output
     assert "marker kwait(pol=1) of test_it.py::test_bad: there is no setting pol" in output

@@ -114,7 +114,6 @@ current-context: lab
         ),
         ("keep", "on", "keep='on' (from {}) is not valid: use never, failed or always"),
         ("run-id", "run 1", f"run_id='run 1' (from {{}}) is not valid: {_LABEL}"),
-        ("context", " ", "context=' ' (from {}) is not valid: use a text that is not empty"),
     ],
     ids=lambda value: None if len(value) < 20 else "",
 )
@@ -136,14 +135,25 @@ def test_bad_value_is_one_line_with_value_source_and_what_is_valid(
         monkeypatch.setenv(f"KWAIT_{name.upper()}", value)
         source = f"env KWAIT_{name.upper()}"
     else:
-        if value == " ":
-            pytest.skip("an ini value is stripped, and an empty one is none")
         pytester.makeini(f"[pytest]\nkwait_{name} = {value}\n")
         source = f"ini kwait_{name}"
     result = pytester.runpytest(*args)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: {message.format(source)}" in result.stderr.str().splitlines()
     assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+def test_blank_value_is_refused_and_an_empty_one_is_none(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KWAIT_CONTEXT", "")
+    assert pytester.runpytest().ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    monkeypatch.setenv("KWAIT_CONTEXT", " ")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert (
+        "ERROR: context=' ' (from env KWAIT_CONTEXT) is not valid: use a text that is not empty"
+    ) in result.stderr.str().splitlines()
 
 
 def test_unknown_environment_name_is_an_error_with_a_hint(

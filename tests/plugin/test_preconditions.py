@@ -186,3 +186,31 @@ def test_nothing_waits_when_a_fixture_failed(
     result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["E*RuntimeError: mine"])
+
+
+def test_methods_of_unittest_have_preconditions_as_well(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import unittest
+
+        import pytest
+
+        CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
+
+        class TestIt(unittest.TestCase):
+            @pytest.mark.manifests(CONFIG_MAP)
+            @pytest.mark.wait_for("cm/one", "create")
+            def test_it(self): pass
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
+    assert fake_cluster().count("PATCH") == 1
+
+
+def test_the_peers_can_be_switched_off(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(test_it="def test_it(kwait): pass")
+    pytester.runpytest("-p", "no:xdist", "-p", "no:timeout").assert_outcomes(passed=1)
