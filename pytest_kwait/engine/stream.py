@@ -119,7 +119,7 @@ class Stream:
     def _follow(self, ctx: Context) -> bool:
         """List where needed, then watch until the watch ends; never done."""
         try:
-            while self._watch_once():
+            while ctx.err() is None and self._watch_once():
                 self._troubles.over()
         except ApiError as error:
             decision = self._troubles.meet(error)
