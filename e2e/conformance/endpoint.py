@@ -1,4 +1,4 @@
-"""The raw HTTP endpoint that a kubeconfig's context names: requests as they are, answers as they came."""
+"""The raw HTTP endpoint that a kubeconfig names: requests as they are, answers as they came."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Records what a real API server answers to the transcripts.
 
-    python -m e2e.conformance.record KUBECONFIG [NAME...]
+python -m e2e.conformance.record KUBECONFIG [NAME...]
 """
 
 from __future__ import annotations

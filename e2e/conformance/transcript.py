@@ -80,9 +80,7 @@ def _send(endpoint: Endpoint, step: dict[str, Any], values: dict[str, str]) -> A
         path.replace(" ", "%20"),
         body,
         content_type=step.get("type", "application/json"),
-        headers={
-            name: _filled(value, values) for name, value in step.get("headers", {}).items()
-        },
+        headers={name: _filled(value, values) for name, value in step.get("headers", {}).items()},
         token=step.get("token"),
     )
 
@@ -109,7 +107,9 @@ def _outcome(step: dict[str, Any], answer: Answer, values: dict[str, str]) -> Ou
     if compare in ("body", "fields"):
         body = answer.body
         if isinstance(body, str) and body.startswith("{"):
-            body = [event for line in body.splitlines() if not _incidental(event := json.loads(line))]
+            body = [
+                event for line in body.splitlines() if not _incidental(event := json.loads(line))
+            ]
         outcome["body"] = normal(body, names, fields=compare == "fields")
     for header in step.get("headers_compared", ()):
         outcome[header] = normal(answer.headers.get(header, ""), names)

@@ -22,11 +22,29 @@ __all__ = ["learn"]
 _PREFIX = len("#/components/schemas/")
 _ADMISSION = frozenset(
     # What depends on other objects, or is handed out, is added by code.
-    (
-        "clusterIP clusterIPs imagePullSecrets ipFamilies ipFamilyPolicy preemptionPolicy priority "
-        "serviceAccount serviceAccountName tolerations volumeMounts volumes storageClassName "
-        "finalizers nodePort selector taints username groups uid extra"
-    ).split()
+    [
+        "clusterIP",
+        "clusterIPs",
+        "imagePullSecrets",
+        "ipFamilies",
+        "ipFamilyPolicy",
+        "preemptionPolicy",
+        "priority",
+        "serviceAccount",
+        "serviceAccountName",
+        "tolerations",
+        "volumeMounts",
+        "volumes",
+        "storageClassName",
+        "finalizers",
+        "nodePort",
+        "selector",
+        "taints",
+        "username",
+        "groups",
+        "uid",
+        "extra",
+    ]
 )
 _MISSING = object()
 
@@ -83,7 +101,12 @@ def learn(
     for (resource, path), values in sorted(seen.by_kind.items()):
         *steps, owner, field = path
         documented = "default" in types[owner]["properties"][field]
-        if len(values) == 1 and "" not in values and not documented and (owner, field) not in general:
+        if (
+            len(values) == 1
+            and "" not in values
+            and not documented
+            and (owner, field) not in general
+        ):
             node = learned["resources"][resource].setdefault("defaults", {})
             for step in steps:
                 node = node.setdefault(step, {})
@@ -139,7 +162,7 @@ def _additions(
     types: dict[str, Any],
     path: tuple[str, ...] | None,
 ) -> Iterator[tuple[str, tuple[str, ...] | None, str, Any]]:
-    """Type, path (None beneath a list), field and value of what `given` lacks and `got` may have."""
+    """Type, path (None beneath a list), field and value of what `given` lacks."""
     for field, node in types[name].get("properties", {}).items():
         if field in ("metadata", "status") or (field in _ADMISSION and field not in given):
             continue

@@ -194,9 +194,7 @@ class Admission:
                     port["nodePort"] = self._free_port()
 
     def _free_address(self) -> str:
-        used = {
-            service["spec"].get("clusterIP") for service in self._api.list("services")
-        }
+        used = {service["spec"].get("clusterIP") for service in self._api.list("services")}
         while True:
             address = str(IPv4Address(self._next_address))
             self._next_address += 1

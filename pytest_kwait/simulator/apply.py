@@ -54,9 +54,7 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
         raise bad_request("error decoding YAML: the configuration must be an object")
     if not obj.get("apiVersion") or not obj.get("kind"):
         group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
-        raise bad_request(
-            f"invalid object type: {group}/{version}, Kind={obj.get('kind') or ''}"
-        )
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={obj.get('kind') or ''}")
     if (obj["apiVersion"], obj["kind"]) != (kind.api_version, kind.kind):
         raise bad_request(
             "Incorrect version specified in apply patch. Specified patch version: "
@@ -69,9 +67,9 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
         raise bad_request("metadata must be an object")
     if metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
-    obj = _json_values(obj)
-    metadata = obj["metadata"]
-    _check_declared(kind, obj)
+    configuration: Obj = _json_values(obj)
+    metadata = configuration["metadata"]
+    _check_declared(kind, configuration)
     if metadata.setdefault("name", name) != name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL "
@@ -81,7 +79,7 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    return obj
+    return configuration
 
 
 def _json_values(value: Any) -> Any:
@@ -160,7 +158,7 @@ def apply_object(
         write_managers(new, [*others, this])
 
     new = api.decode(kind, merged, caller)
-    stored = api.store_update(kind, entry, new, live, subresource, caller, record)
+    stored = api.replace_decoded(kind, entry, new, subresource, caller, record)
     return stored, False
 
 
@@ -216,9 +214,7 @@ def merge(live: Any, applied: Any, shape: Shape | None) -> Any:
                 result.append(merge(part, items[element][0], inner))
             else:
                 result.append(part)
-        result += [
-            clone(part) for element, (part, _) in items.items() if element not in present
-        ]
+        result += [clone(part) for element, (part, _) in items.items() if element not in present]
         return _in_applied_order(result, list(items), shape)
     return clone(applied)
 
@@ -284,9 +280,7 @@ def _remove_if_empty(obj: Obj, shape: Shape, path: Path) -> None:
 
 
 def _check_conflicts(others: list[Manager], touched: Paths, *, force: bool) -> None:
-    conflicts = [
-        (other, path) for other in others for path in sorted(other.fields & touched)
-    ]
+    conflicts = [(other, path) for other in others for path in sorted(other.fields & touched)]
     if not conflicts or force:
         return
     causes = [

@@ -141,9 +141,7 @@ def _unescaped(value: str) -> str:
         elif sign == "\\":
             escaped = True
         elif sign in ",=":
-            raise bad_request(
-                f"invalid field selector: unescaped character in value: {sign}"
-            )
+            raise bad_request(f"invalid field selector: unescaped character in value: {sign}")
         else:
             out.append(sign)
     if escaped:

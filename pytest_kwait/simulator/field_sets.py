@@ -168,9 +168,11 @@ def path_text(path: Path) -> str:
             text += f".{rest}"
         elif kind == "k":
             keys = json.loads(rest)
-            text += "[" + ",".join(
-                f"{key}={json.dumps(value)}" for key, value in sorted(keys.items())
-            ) + "]"
+            text += (
+                "["
+                + ",".join(f"{key}={json.dumps(value)}" for key, value in sorted(keys.items()))
+                + "]"
+            )
         else:
             text += f"[={rest}]"
     return text

@@ -26,10 +26,18 @@ _STRIPPED = frozenset(
         ("f:metadata",),
         *(
             ("f:metadata", f"f:{field}")
-            for field in (
-                "name namespace creationTimestamp selfLink uid generation managedFields "
-                "resourceVersion deletionTimestamp deletionGracePeriodSeconds"
-            ).split()
+            for field in [
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+            ]
         ),
     }
 )

@@ -44,7 +44,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         default="fast",
         help="whether the controllers' constants are a tenth of Kubernetes' own (default: fast)",
     )
-    parser.add_argument("--port", type=int, default=0, help="port on loopback (default: a free one)")
+    parser.add_argument(
+        "--port", type=int, default=0, help="port on loopback (default: a free one)"
+    )
     parser.add_argument("--kubeconfig", type=Path, required=True, help="the file to write")
     parser.add_argument("--ready-fd", type=int, help="a line goes here once nodes are Ready")
     parser.add_argument("--owner-fd", type=int, help="end when this pipe closes")

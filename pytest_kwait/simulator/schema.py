@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["Decoded", "Form", "Shape", "Struct", "learned_defaults", "schemas", "shape_of", "struct_of"]
+__all__ = [
+    "Decoded",
+    "Form",
+    "Shape",
+    "Struct",
+    "learned_defaults",
+    "schemas",
+    "shape_of",
+    "struct_of",
+]
 
 _REF = len("#/components/schemas/")
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -29,14 +38,40 @@ _QUANTITY_FORM = re.compile(r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")
 
 _ZERO_DROPPED = frozenset(
     # OpenAPI does not tell a number or a bool that is omitted at zero from one that is a pointer.
-    (
-        "active availableReplicas concurrentConnections count currentNumberScheduled "
-        "desiredHealthy failed fullyLabeledReplicas generation healthCheckNodePort hostIPC "
-        "hostNetwork hostPID hostPort initialDelaySeconds minReadySeconds "
-        "nodePort numberAvailable numberUnavailable observedGeneration paused "
-        "publishNotReadyAddresses readyReplicas signal stdin stdinOnce succeeded tty "
-        "unavailableReplicas unschedulable updatedNumberScheduled updatedReplicas"
-    ).split()
+    [
+        "active",
+        "availableReplicas",
+        "concurrentConnections",
+        "count",
+        "currentNumberScheduled",
+        "desiredHealthy",
+        "failed",
+        "fullyLabeledReplicas",
+        "generation",
+        "healthCheckNodePort",
+        "hostIPC",
+        "hostNetwork",
+        "hostPID",
+        "hostPort",
+        "initialDelaySeconds",
+        "minReadySeconds",
+        "nodePort",
+        "numberAvailable",
+        "numberUnavailable",
+        "observedGeneration",
+        "paused",
+        "publishNotReadyAddresses",
+        "readyReplicas",
+        "signal",
+        "stdin",
+        "stdinOnce",
+        "succeeded",
+        "tty",
+        "unavailableReplicas",
+        "unschedulable",
+        "updatedNumberScheduled",
+        "updatedReplicas",
+    ]
 )
 _EMPTY_KEPT = frozenset({"storageClassName", "volumeAttributesClassName"})
 """Text fields that are pointers: an empty text is a value of its own."""
@@ -144,21 +179,19 @@ class Struct:
         self.name = name
         self.go = name.rpartition(".")[2]
         self.required = frozenset(schema.get("required", ()))
-        self.fields = {
-            field: Shape(node) for field, node in schema.get("properties", {}).items()
-        }
-        self.always: list[tuple[str, Shape | _Learned]] = [
-            (field, shape)
-            for field, shape in self.fields.items()
-            if shape.default is not None
-        ] + [
-            (field, _Learned(None))
-            for field, shape in self.fields.items()
-            if shape.form is Form.TIME and _always_timed(self.go)
-        ] + [
-            (field, _Learned(value))
-            for field, value in learned_defaults().get("types", {}).get(name, {}).items()
-        ]
+        self.fields = {field: Shape(node) for field, node in schema.get("properties", {}).items()}
+        self.always: list[tuple[str, Shape | _Learned]] = (
+            [(field, shape) for field, shape in self.fields.items() if shape.default is not None]
+            + [
+                (field, _Learned(None))
+                for field, shape in self.fields.items()
+                if shape.form is Form.TIME and _always_timed(self.go)
+            ]
+            + [
+                (field, _Learned(value))
+                for field, value in learned_defaults().get("types", {}).get(name, {}).items()
+            ]
+        )
 
 
 @cache
@@ -289,16 +322,19 @@ class Decoded:
                     clean[field] = item
             else:
                 found = self._other(item, shape, struct, path + field)
-                if found or not isinstance(found, list | dict) or form is Form.ANY:
+                if (
+                    found
+                    or not isinstance(found, list | dict)
+                    or form is Form.ANY
+                    or field in struct.required
+                ):
                     clean[field] = found
-                elif field in struct.required:
-                    clean[field] = found
-        for field, shape in struct.always:
+        for field, filler in struct.always:
             if field not in clean:
-                if isinstance(shape, Shape) and shape.form is Form.STRUCT:
-                    clean[field] = self.struct({}, shape.struct)
+                if isinstance(filler, Shape) and filler.form is Form.STRUCT:
+                    clean[field] = self.struct({}, filler.struct)
                 else:
-                    clean[field] = clone(shape.default)
+                    clean[field] = clone(filler.default)
         return clean
 
     def _other(self, item: Any, shape: Shape, struct: Struct, path: str) -> Any:
@@ -316,7 +352,7 @@ class Decoded:
                 raise self._mismatch(item, shape, struct, path)
             inner = shape.item
             if inner.form is Form.TEXT:
-                for key, one in item.items():
+                for one in item.values():
                     if not isinstance(one, str) and one is not None:
                         raise self._mismatch(one, inner, struct, path)
                 return {key: one or "" for key, one in item.items()}
@@ -337,9 +373,7 @@ class Decoded:
         elif form in (Form.BYTES, Form.TIME):
             if not isinstance(item, str):
                 raise self._mismatch(item, shape, struct, path)
-        elif form is Form.NUMBER and (
-            isinstance(item, bool) or not isinstance(item, int | float)
-        ):
+        elif form is Form.NUMBER and (isinstance(item, bool) or not isinstance(item, int | float)):
             raise self._mismatch(item, shape, struct, path)
         return item
 

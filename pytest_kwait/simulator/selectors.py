@@ -118,8 +118,8 @@ class _SyntaxError(Exception):
     pass
 
 
-def _tokens(text: str) -> list[str]:
-    tokens: list[str] = []
+def _words(text: str) -> list[str]:
+    words: list[str] = []
     at = 0
     while at < len(text):
         sign = text[at]
@@ -127,43 +127,41 @@ def _tokens(text: str) -> list[str]:
             at += 1
         elif sign in _SPECIAL:
             pair = text[at : at + 2]
-            token = pair if pair in ("==", "!=") else sign
-            tokens.append(token)
-            at += len(token)
+            word = pair if pair in ("==", "!=") else sign
+            words.append(word)
+            at += len(word)
         else:
             end = at
             while end < len(text) and text[end] not in _SPECIAL + " \t\r\n":
                 end += 1
-            tokens.append(text[at:end])
+            words.append(text[at:end])
             at = end
-    return [*tokens, _END]
+    return [*words, _END]
 
 
 class _Parser:
-    """Recursive descent over the tokens of one selector."""
+    """Recursive descent over the words of one selector."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = _tokens(text)
+        self._words = _words(text)
         self._at = 0
 
     def _look(self) -> str:
-        return self._tokens[min(self._at, len(self._tokens) - 1)]
+        return self._words[min(self._at, len(self._words) - 1)]
 
     def _take(self) -> str:
-        token = self._look()
+        word = self._look()
         self._at += 1
-        return token
+        return word
 
     def parse(self) -> list[_Requirement]:
         found: list[_Requirement] = []
         while True:
-            token = self._look()
-            if token == _END:
+            word = self._look()
+            if word == _END:
                 return found
-            if not _identifier(token) and token != "!":
-                raise _SyntaxError(
-                    f"found '{token}', expected: !, identifier, or 'end of string'"
-                )
+            if not _identifier(word) and word != "!":
+                raise _SyntaxError(f"found '{word}', expected: !, identifier, or 'end of string'")
             try:
                 found.append(self._requirement())
             except _SyntaxError as error:
@@ -204,7 +202,9 @@ class _Parser:
         for index, value in enumerate(values):
             texts = label_value_texts(value)
             if texts:
-                errors.append(f'values[{index}][{key}]: Invalid value: "{value}": {"; ".join(texts)}')
+                errors.append(
+                    f'values[{index}][{key}]: Invalid value: "{value}": {"; ".join(texts)}'
+                )
         if errors:
             joined = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             raise _SyntaxError(joined)
@@ -231,25 +231,24 @@ class _Parser:
         values: set[str] = set()
         expects = True
         while True:
-            token = self._take()
-            if _identifier(token):
-                values.add(token)
+            word = self._take()
+            if _identifier(word):
+                values.add(word)
                 after = self._look()
                 if after not in (",", ")"):
                     raise _SyntaxError(f"found '{after}', expected: ',' or ')'")
                 expects = False
-            elif token == ",":
+            elif word == ",":
                 if expects:
                     values.add("")
                 expects = True
-            elif token == ")":
+            elif word == ")":
                 if expects:
                     values.add("")
                 return sorted(values)
             else:
-                raise _SyntaxError(f"found '{token}', expected: ',', or identifier")
+                raise _SyntaxError(f"found '{word}', expected: ',', or identifier")
 
 
-def _identifier(token: str) -> bool:
-    return bool(token) and token[0] not in _SPECIAL
-
+def _identifier(word: str) -> bool:
+    return bool(word) and word[0] not in _SPECIAL

@@ -80,7 +80,7 @@ class SimClock:
             seconds: the pause; a controller's constant unless `scaled` is False.
             call: what to call.
             args: the call's arguments.
-            scaled: False for pauses that are no constant of the cluster (`sleep 5`, a grace period).
+            scaled: False for pauses that are no constant of the cluster (`sleep 5`, for example).
         """
         pause = seconds * self.scale if scaled else seconds
         handle = asyncio.get_running_loop().call_later(pause, call, *args)

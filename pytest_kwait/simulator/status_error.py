@@ -198,7 +198,9 @@ def forbidden(
 ) -> StatusError:
     """The request is understood and refused."""
     subject = qualified(group, plural)
-    message = f'{subject} "{name}" is forbidden: {why}' if name else f"{subject} is forbidden: {why}"
+    message = (
+        f'{subject} "{name}" is forbidden: {why}' if name else f"{subject} is forbidden: {why}"
+    )
     more = {"causes": list(causes)} if causes else {}
     return StatusError(403, "Forbidden", message, _details(group, plural, name, **more))
 

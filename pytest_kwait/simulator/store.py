@@ -190,9 +190,7 @@ class Store:
         bucket.entries[key] = entry
         if old is None:
             bucket.keys_changed()
-        self._record(
-            resource, Change("MODIFIED" if old else "ADDED", self.revision, entry, old)
-        )
+        self._record(resource, Change("MODIFIED" if old else "ADDED", self.revision, entry, old))
         return entry
 
     def remove(self, resource: str, key: str) -> Entry:

@@ -97,9 +97,7 @@ def _merge_value(target: Any, value: Any, shape: Shape | None, order: Any) -> An
 
 
 def _without_directives(value: list[Any]) -> list[Any]:
-    return [
-        clone(one) for one in value if not (isinstance(one, dict) and _DIRECTIVE in one)
-    ]
+    return [clone(one) for one in value if not (isinstance(one, dict) and _DIRECTIVE in one)]
 
 
 def _merge_list(

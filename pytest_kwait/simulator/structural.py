@@ -115,7 +115,6 @@ class Structure:
         if errors:
             raise invalid(kind.group, kind.kind, new["metadata"].get("name", ""), errors)
 
-
     def _scale_errors(self, obj: Obj) -> list[FieldError]:
         if not self.scale:
             return []

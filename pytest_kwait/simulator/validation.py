@@ -61,11 +61,14 @@ LABEL_MAX, SUBDOMAIN_MAX = 63, 253
 _ANNOTATIONS_MAX = 256 * 1024
 _PATH_KINDS = frozenset(
     # Kinds whose names only have to fit into a path.
-    (
-        "roles.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io "
-        "rolebindings.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io "
-        "events customresourcedefinitions.apiextensions.k8s.io"
-    ).split()
+    [
+        "roles.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "events",
+        "customresourcedefinitions.apiextensions.k8s.io",
+    ]
 )
 _LABEL_KINDS = frozenset({"namespaces", "services"})
 
@@ -100,7 +103,8 @@ def qualified_name_texts(name: str) -> list[str]:
             texts.append("prefix part must be non-empty")
         elif "/" in prefix:
             return [
-                "a qualified name " + _QUALIFIED_RULE.removeprefix("name part ")
+                "a qualified name "
+                + _QUALIFIED_RULE.removeprefix("name part ")
                 + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             ]
         else:
@@ -146,7 +150,9 @@ def selector_errors(selector: Obj, path: str) -> list[FieldError]:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             errors.append(forbidden_field(f"{at}.values", text))
         elif operator not in _OPERATORS:
-            errors.append(invalid_value(f"{at}.operator", operator, "not a valid selector operator"))
+            errors.append(
+                invalid_value(f"{at}.operator", operator, "not a valid selector operator")
+            )
         key = expression.get("key", "")
         errors += [invalid_value(f"{at}.key", key, text) for text in qualified_name_texts(key)]
     return errors
@@ -185,9 +191,7 @@ def metadata_errors(obj: Obj, kind: Kind) -> list[FieldError]:
             for text in qualified_name_texts(finalizer)
         ]
         if "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion", "kubernetes"):
-            text = (
-                "name is neither a standard finalizer name nor is it fully qualified"
-            )
+            text = "name is neither a standard finalizer name nor is it fully qualified"
             if not kind.custom and kind.group != "apiextensions.k8s.io":
                 errors.append(invalid_value(f"metadata.finalizers[{index}]", finalizer, text))
     return errors
@@ -214,7 +218,9 @@ def _owner_errors(references: list[Obj] | tuple[Obj, ...]) -> list[FieldError]:
     for reference in references:
         if not reference.get("apiVersion", "").rpartition("/")[2]:
             text = "version must not be empty"
-            errors.append(invalid_value(f"{path}.apiVersion", reference.get("apiVersion", ""), text))
+            errors.append(
+                invalid_value(f"{path}.apiVersion", reference.get("apiVersion", ""), text)
+            )
         errors += [
             invalid_value(f"{path}.{field}", "", "must not be empty")
             for field in ("kind", "name", "uid")

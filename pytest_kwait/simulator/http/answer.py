@@ -105,9 +105,7 @@ def list_answer(
             "items": items,
         }
         return json_answer(request, body)
-    head = _encode(
-        {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
-    )
+    head = _encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
     # Objects are stored with kind and apiVersion in front; items of built-in kinds go without.
     cut = len(_encode({"kind": kind.kind, "apiVersion": kind.api_version}))
     items_raw = b",{".join(entry.raw[cut:] for entry in entries)

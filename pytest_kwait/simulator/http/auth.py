@@ -108,9 +108,7 @@ def authorize(request: ApiRequest, target: Target, verb: str) -> None:
         return
     resource = target.resource + (f"/{target.subresource}" if target.subresource else "")
     where = (
-        f' in the namespace "{target.namespace}"'
-        if target.namespace
-        else " at the cluster scope"
+        f' in the namespace "{target.namespace}"' if target.namespace else " at the cluster scope"
     )
     raise forbidden(
         target.group,

@@ -75,8 +75,8 @@ async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False
         name = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
         raise bad_request(
             f"couldn't get version/kind; json parse error: json: cannot unmarshal {name} into Go "
-            "value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind "
-            "string \"json:\\\"kind,omitempty\\\"\" }"
+            'value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind '
+            'string "json:\\"kind,omitempty\\"" }'
         )
     if not any_kind:
         _check_kind(obj, kind, data)
@@ -107,9 +107,7 @@ def _json_error(data: bytes) -> str:
         else:
             sign = text[error.pos]
             found = f"invalid character '{sign}' {_expectation(error, text)}"
-        return (
-            "couldn't get version/kind; json parse error: " + found
-        )
+        return "couldn't get version/kind; json parse error: " + found
     return "couldn't get version/kind; json parse error: invalid UTF-8"
 
 

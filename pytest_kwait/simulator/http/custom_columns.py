@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.columns import Columns, age, definition, since
+from pytest_kwait.simulator.http.ages import age, since
+from pytest_kwait.simulator.http.columns import Columns, definition
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["custom_columns", "read_path"]
 
-_STEP = re.compile(r"\.?([A-Za-z0-9_-]+)|\[(\d+|\*)\]|\[['\"]([^'\"]+)['\"]\]|\[\?\(@\.(\w+)==['\"]([^'\"]*)['\"]\)\]")
+_STEP = re.compile(
+    r"\.?([A-Za-z0-9_-]+)|\[(\d+|\*)\]|\[['\"]([^'\"]+)['\"]\]|\[\?\(@\.(\w+)==['\"]([^'\"]*)['\"]\)\]"
+)
 
 
 def read_path(obj: Any, path: str) -> list[Any]:

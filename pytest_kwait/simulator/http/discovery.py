@@ -127,10 +127,8 @@ def _entries(kind: Kind) -> Iterator[Obj]:
 
 
 def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response:
-    if root == "api":
-        listed = [{"name": "", "versions": [{"version": "v1"}]}]
-    else:
-        listed = groups(kinds)
+    core: list[Obj] = [{"name": "", "versions": [{"version": "v1"}]}]
+    listed = core if root == "api" else groups(kinds)
     items = []
     for group in listed:
         versions = []

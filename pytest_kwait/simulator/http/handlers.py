@@ -109,8 +109,10 @@ class Resources:
             raise resource_not_found()
         if target.subresource:
             return await self._subresources.handle(request, kind, target)
-        if kind.namespaced and target.namespace is None and (
-            target.name or request.method == "POST"
+        if (
+            kind.namespaced
+            and target.namespace is None
+            and (target.name or request.method == "POST")
         ):
             if target.name:
                 raise resource_not_found()

@@ -58,7 +58,9 @@ class ListOptions:
         return not self.fields or self.fields.matches(obj)
 
 
-def read_options(request: ApiRequest, kind: Kind, *, name: str = "", watch: bool = False) -> ListOptions:
+def read_options(
+    request: ApiRequest, kind: Kind, *, name: str = "", watch: bool = False
+) -> ListOptions:
     """The options of a list or watch request.
 
     Args:
@@ -134,7 +136,9 @@ def _watch_errors(match: str, initial: bool | None, token: str) -> list[FieldErr
         errors.append(forbidden_field("resourceVersionMatch", text))
     if match:
         if initial is None:
-            text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            text = (
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            )
             errors.append(forbidden_field("resourceVersionMatch", text))
         if match != "NotOlderThan":
             errors.append(not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
@@ -160,8 +164,8 @@ def read_continue(token: str) -> tuple[int, str]:
         content = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         if content["v"] != "meta.k8s.io/v1":
             raise bad_request(
-                "invalid continue token: continue key is not valid: server does not recognize this encoded version "
-                f'"{content["v"]}"'
+                "invalid continue token: continue key is not valid: server does not recognize "
+                f'this encoded version "{content["v"]}"'
             )
         return int(content["rv"]), str(content["start"]).rstrip("\0")
     except (ValueError, KeyError, TypeError) as error:

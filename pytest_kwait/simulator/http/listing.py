@@ -66,9 +66,7 @@ async def wait_for_revision(api: ClusterApi, version: str) -> None:
         error = invalid_value(
             "resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax'
         )
-        raise StatusError(
-            400, "BadRequest", f'invalid resource version: {error}'
-        )
+        raise StatusError(400, "BadRequest", f"invalid resource version: {error}")
     asked, waited = int(version), 0.0
     while asked > api.store.revision:
         if waited >= _PATIENCE:
@@ -104,7 +102,9 @@ def page(api: ClusterApi, kind: Kind, namespace: str | None, options: ListOption
                 ) from None
         else:
             entries = store.entries(kind.bucket, namespace)
-    elif (options.match == "Exact" or (options.limit and not options.match)) and options.version not in ("", "0"):
+    elif (
+        options.match == "Exact" or (options.limit and not options.match)
+    ) and options.version not in ("", "0"):
         revision = int(options.version)
         entries = store.entries_at(kind.bucket, revision, namespace)
     else:

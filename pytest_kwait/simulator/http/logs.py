@@ -58,9 +58,7 @@ def choose_container(pod: Obj, asked: str) -> str:
     raise bad_request(text)
 
 
-async def serve_logs(
-    api: ClusterApi, request: ApiRequest, target: Target
-) -> web.StreamResponse:
+async def serve_logs(api: ClusterApi, request: ApiRequest, target: Target) -> web.StreamResponse:
     """Send what a container has written, and with `follow` what it writes until it ends.
 
     Raises:
@@ -77,7 +75,7 @@ async def serve_logs(
     kubelet = api.kubelets.get(node)
     if kubelet is None:
         raise internal_error(
-            f"Get \"https://{node}:10250/containerLogs/{namespace}/{target.name}/{container}\": "
+            f'Get "https://{node}:10250/containerLogs/{namespace}/{target.name}/{container}": '
             "dial tcp: connect: connection refused"
         )
     previous = request.flag("previous")
@@ -85,7 +83,9 @@ async def serve_logs(
     stamped = request.flag("timestamps")
     if request.flag("follow") and not previous:
         return await _follow(request, kubelet.follow(namespace, target.name, container), stamped)
-    lines = _wanted(request, kubelet.logs(namespace, target.name, container, previous=previous), api)
+    lines = _wanted(
+        request, kubelet.logs(namespace, target.name, container, previous=previous), api
+    )
     body = b"".join(_line(line, stamped) for line in lines)
     limit = request.number("limitBytes")
     if limit is not None:
@@ -110,9 +110,7 @@ def _check_started(pod: Obj, container: str, *, previous: bool) -> None:
             )
         return
     if not state:
-        raise bad_request(
-            f'container "{container}" in pod "{name}" is not available'
-        )
+        raise bad_request(f'container "{container}" in pod "{name}" is not available')
     if waiting is not None and not ended:
         reason = waiting.get("reason", "")
         if reason in ("ErrImagePull", "ImagePullBackOff"):
@@ -126,9 +124,7 @@ def _check_started(pod: Obj, container: str, *, previous: bool) -> None:
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {text}')
 
 
-def _wanted(
-    request: ApiRequest, lines: Sequence[LogLine], api: ClusterApi
-) -> Sequence[LogLine]:
+def _wanted(request: ApiRequest, lines: Sequence[LogLine], api: ClusterApi) -> Sequence[LogLine]:
     since: float | None = None
     seconds = request.number("sinceSeconds")
     if seconds is not None:
@@ -137,9 +133,7 @@ def _wanted(
         try:
             since = datetime.fromisoformat(request.query["sinceTime"]).timestamp()
         except ValueError:
-            raise bad_request(
-                f"parsing time \"{request.query['sinceTime']}\" as RFC 3339"
-            ) from None
+            raise bad_request(f'parsing time "{request.query["sinceTime"]}" as RFC 3339') from None
     if since is not None:
         lines = [line for line in lines if line[0] >= since]
     tail = request.number("tailLines")

@@ -127,8 +127,10 @@ def _gvk(kind: Kind) -> Obj:
 
 def _operations(kind: Kind, name: str) -> Iterator[tuple[str, Obj]]:
     root = "/" + _path(kind.group, kind.version)
-    where = f"{root}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else (
-        f"{root}/{kind.plural}"
+    where = (
+        f"{root}/namespaces/{{namespace}}/{kind.plural}"
+        if kind.namespaced
+        else (f"{root}/{kind.plural}")
     )
     answer = {"200": {"content": {"application/json": {"schema": {"$ref": _PREFIX + name}}}}}
     about = {"responses": answer, "x-kubernetes-group-version-kind": _gvk(kind)}

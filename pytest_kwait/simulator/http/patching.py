@@ -128,7 +128,7 @@ async def patch_object(
     if uid and uid != entry.obj["metadata"]["uid"]:
         error = invalid_value("metadata.uid", uid, "field is immutable")
         raise invalid(kind.group, kind.kind, target.name, [error] if kind.custom else [error] * 2)
-    stored = api.store_update(kind, entry, new, entry.obj, subresource, caller)
+    stored = api.replace_decoded(kind, entry, new, subresource, caller)
     return object_answer(request, kind, stored)
 
 

@@ -62,9 +62,7 @@ def pod_cells(pod: Obj, age: str, since: Callable[[str | None], str]) -> list[An
             reason = "Terminating"
     restarted = f"{restarts} ({since(last)} ago)" if restarts and last else str(restarts)
     gates = spec.get("readinessGates", ())
-    held = {
-        one["type"] for one in status.get("conditions", ()) if one["status"] == "True"
-    }
+    held = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
     met = sum(gate["conditionType"] in held for gate in gates)
     return [
         pod["metadata"]["name"],

@@ -26,9 +26,7 @@ _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDOUT, _STDERR, _ERROR = b"\x01", b"\x02", b"\x03"
 
 
-async def serve_exec(
-    api: ClusterApi, request: ApiRequest, target: Target
-) -> web.StreamResponse:
+async def serve_exec(api: ClusterApi, request: ApiRequest, target: Target) -> web.StreamResponse:
     """Run a command and send what it writes, then how it ended.
 
     Raises:
@@ -45,9 +43,7 @@ async def serve_exec(
         )
     kubelet = api.kubelets.get(node)
     if kubelet is None or not _running(pod, container):
-        raise internal_error(
-            f'unable to upgrade connection: container not found ("{container}")'
-        )
+        raise internal_error(f'unable to upgrade connection: container not found ("{container}")')
     argv = [value for name, value in request.queries if name == "command"]
     socket = web.WebSocketResponse(protocols=_PROTOCOLS, autoclose=False)
     await socket.prepare(request.http)

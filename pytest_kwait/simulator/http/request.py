@@ -93,10 +93,10 @@ def negotiate(accept: str) -> Form:
         return Form()
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
-        values = dict(
-            (name.strip(), value.strip())
+        values = {
+            name.strip(): value.strip()
             for name, _, value in (parameter.partition("=") for parameter in parameters)
-        )
+        }
         wanted = values.get("as", "")
         if wanted:
             if values.get("g") != "meta.k8s.io" or values.get("v") not in ("v1", "v1beta1"):
@@ -172,9 +172,7 @@ class ApiRequest:
         try:
             return int(text)
         except ValueError:
-            raise bad_request(
-                f'strconv.ParseInt: parsing "{text}": invalid syntax'
-            ) from None
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
     def writer(self) -> Caller:
         """The caller with what the query says about how to write.

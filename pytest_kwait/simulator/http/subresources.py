@@ -167,12 +167,8 @@ class SubResources:
                 cause = {"reason": "DisruptionBudget", "message": text}
                 raise too_many_requests(_BUDGET, [cause])
             if not dry_run:
-
-                def spend(obj: Obj) -> None:
-                    obj["status"]["disruptionsAllowed"] = allowed - 1
-
                 self._api.modify(
-                    "poddisruptionbudgets.policy", name, namespace, spend, subresource="status"
+                    "poddisruptionbudgets.policy", name, namespace, _spend, subresource="status"
                 )
 
     async def _scale(
@@ -191,3 +187,7 @@ class SubResources:
         changed = write_scale(kind, entry.obj, wanted)
         stored = self._api.replace(kind, entry, changed, "scale", caller)
         return json_answer(request, read_scale(kind, stored))
+
+
+def _spend(budget: Obj) -> None:
+    budget["status"]["disruptionsAllowed"] -= 1

@@ -19,6 +19,8 @@ from pytest_kwait.simulator.status_error import StatusError
 from pytest_kwait.simulator.store import with_revision
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.http.list_options import ListOptions
     from pytest_kwait.simulator.http.request import ApiRequest
@@ -41,6 +43,10 @@ def _framed(event: str, raw: bytes) -> bytes:
     """An event as a line in a chunk of its own."""
     line = b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
     return b"%x\r\n%b\r\n" % (len(line), line)
+
+
+def _nothing() -> None:
+    pass
 
 
 class _Memory:
@@ -83,7 +89,7 @@ async def serve_watch(
         await stream.run(float(seconds))
     finally:
         stream.stop()
-    if not request.http.transport or request.http.transport.is_closing():
+    if stream.cut:
         return response
     await response.write_eof()
     return response
@@ -120,8 +126,13 @@ class _Stream:
         self._planned = False
         self._done = asyncio.Event()
         self._transport: asyncio.Transport | None = None
-        self._unsubscribe = lambda: None
+        self._unsubscribe: Callable[[], None] = _nothing
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def cut(self) -> bool:
+        """Whether the connection is gone."""
+        return self._transport is None or self._transport.is_closing()
 
     # -- life
 
@@ -162,7 +173,7 @@ class _Stream:
             try:
                 await asyncio.wait_for(self._done.wait(), pause)
             except TimeoutError:
-                if self._transport is None or self._transport.is_closing():
+                if self.cut:
                     return
                 if self._options.bookmarks and left > 2 * _LAST_BOOKMARK:
                     self._bookmark()
@@ -206,10 +217,7 @@ class _Stream:
         if _Memory.key == key:
             self._send(_Memory.chunk)
             return
-        if self._plain:
-            chunk = _framed(event, entry.raw)
-        else:
-            chunk = self._framed_object(event, entry.obj)
+        chunk = _framed(event, entry.raw) if self._plain else self._framed_object(event, entry.obj)
         _Memory.key, _Memory.chunk = key, chunk
         self._send(chunk)
 

@@ -20,27 +20,46 @@ if TYPE_CHECKING:
 __all__ = ["Strategy", "fill"]
 
 _NEED_VERSION = frozenset(
-    (
-        "customresourcedefinitions.apiextensions.k8s.io leases.coordination.k8s.io "
-        "poddisruptionbudgets.policy mutatingwebhookconfigurations.admissionregistration.k8s.io "
-        "validatingwebhookconfigurations.admissionregistration.k8s.io csidrivers.storage.k8s.io "
-        "csinodes.storage.k8s.io csistoragecapacities.storage.k8s.io apiservices.apiregistration.k8s.io"
-    ).split()
+    [
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "leases.coordination.k8s.io",
+        "poddisruptionbudgets.policy",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "csidrivers.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "csistoragecapacities.storage.k8s.io",
+        "apiservices.apiregistration.k8s.io",
+    ]
 )
 _CREATED_BY_UPDATE = frozenset(
-    (
-        "services endpoints events limitranges leases.coordination.k8s.io "
-        "roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io "
-        "clusterroles.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io "
-        "runtimeclasses.node.k8s.io"
-    ).split()
+    [
+        "services",
+        "endpoints",
+        "events",
+        "limitranges",
+        "leases.coordination.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "runtimeclasses.node.k8s.io",
+    ]
 )
 _SHOWN_WHEN_DELETED = frozenset(
-    (
-        "pods services serviceaccounts persistentvolumeclaims persistentvolumes podtemplates "
-        "resourcequotas storageclasses.storage.k8s.io csidrivers.storage.k8s.io "
-        "csinodes.storage.k8s.io namespaces"
-    ).split()
+    [
+        "pods",
+        "services",
+        "serviceaccounts",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "podtemplates",
+        "resourcequotas",
+        "storageclasses.storage.k8s.io",
+        "csidrivers.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "namespaces",
+    ]
 )
 
 
@@ -115,9 +134,7 @@ class Strategy:
         if not self.kind.custom:
             return bool(new.get("spec") != old.get("spec"))
         apart = {"metadata", "status"} if self.kind.has_status else {"metadata"}
-        return any(
-            new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - apart
-        )
+        return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - apart)
 
     def prepare_status(self, new: Obj, old: Obj) -> None:
         """Undo what an update of the status may not change: all but status and some metadata."""
@@ -127,9 +144,9 @@ class Strategy:
             else:
                 del new[field]
         metadata, before = new["metadata"], old["metadata"]
-        kept = ("deletionTimestamp", "generation", "ownerReferences")
+        kept = ["deletionTimestamp", "generation", "ownerReferences"]
         if self.kind.custom:
-            kept = (*kept, "labels", "annotations", "finalizers")
+            kept += ["labels", "annotations", "finalizers"]
         for field in kept:
             if field in before:
                 metadata[field] = before[field]

@@ -62,11 +62,9 @@ def validate_job_spec(spec: Obj, path: str) -> list[FieldError]:
     if mode not in ("NonIndexed", "Indexed"):
         errors.append(not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed")))
     if mode == "Indexed" and "completions" not in spec:
-        errors.append(
-            required(f"{path}.completions", f"when completion mode is {mode}")
-        )
+        errors.append(required(f"{path}.completions", f"when completion mode is {mode}"))
     template = spec.get("template", {})
-    policies = ("OnFailure", "Never")
+    policies: tuple[str, ...] = ("OnFailure", "Never")
     if template.get("spec", {}).get("restartPolicy") == "Always":
         errors.append(
             required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
@@ -134,7 +132,13 @@ class JobStrategy(Strategy):
         """Most of a job's spec never changes; a template does while the job has not started."""
         spec, before = new["spec"], old["spec"]
         errors = validate_job_spec(spec, "spec")
-        fixed = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"]
+        fixed = [
+            "selector",
+            "completionMode",
+            "podFailurePolicy",
+            "backoffLimitPerIndex",
+            "managedBy",
+        ]
         if before.get("completionMode") != "Indexed":
             fixed.insert(0, "completions")
         elif spec.get("completions") != before.get("completions") and (

@@ -24,7 +24,13 @@ from pytest_kwait.simulator.validation import label_errors, name_errors
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["PodStrategy", "default_pod_spec", "quality_of_service", "validate_pod_spec", "validate_template"]
+__all__ = [
+    "PodStrategy",
+    "default_pod_spec",
+    "quality_of_service",
+    "validate_pod_spec",
+    "validate_template",
+]
 
 _CHANGEABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
@@ -338,9 +344,7 @@ def _validate_tolerations(spec: Obj, before: Obj) -> list[FieldError]:
     kept: list[Any] = spec.get("tolerations", [])
     for toleration in before.get("tolerations", ()):
         if not any(_extends(one, toleration) for one in kept):
-            text = (
-                "existing toleration can not be modified except its tolerationSeconds"
-            )
+            text = "existing toleration can not be modified except its tolerationSeconds"
             return [forbidden_field("spec.tolerations", text)]
     return []
 
@@ -360,4 +364,3 @@ def validate_template(
             template.get("spec", {}), f"{path}.spec", restart_policies=restart_policies
         ),
     ]
-

@@ -98,7 +98,5 @@ class ServiceStrategy(Strategy):
         before = old["spec"].get("clusterIP")
         after = new["spec"].get("clusterIP")
         if before and after != before and new["spec"]["type"] != "ExternalName":
-            errors.append(
-                invalid_value("spec.clusterIPs[0]", [after], "may not change once set")
-            )
+            errors.append(invalid_value("spec.clusterIPs[0]", [after], "may not change once set"))
         return errors

@@ -1,4 +1,4 @@
-"""Controllers of pods: deployments, replica sets, replication controllers, stateful and daemon sets.
+"""Kinds with a pod template: deployments, all sets, replication controllers, pod templates.
 
 Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation/validation.go,
 pkg/apis/core/v1/defaults.go.

@@ -1,0 +1,114 @@
+"""Objects going: at once, after a grace period, or when nothing keeps them any more.
+
+Source: k8s.io/apiserver pkg/registry/generic/registry/store.go, k8s.io/kubernetes
+pkg/registry/core/namespace/storage/storage.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.deletion import plan
+from pytest_kwait.simulator.objects import name_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.store import Entry
+
+__all__ = ["Removals", "finished"]
+
+
+class Removals:
+    """What deletes objects of one cluster.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._store = api.store
+
+    def delete(self, kind: Kind, name: str, namespace: str, options: Obj, caller: Caller) -> Obj:
+        """Delete an object, or mark it for deletion; returns the object or a Status.
+
+        Raises:
+            StatusError: 404 if it is not there, 409 if it is not the one that is meant.
+        """
+        self._api.admission.admit_delete(kind, name)
+        entry = self._api.entry(kind, name, namespace)
+        strategy = self._api.strategy(kind)
+        start = strategy.prepare_delete(entry.obj)
+        outcome = plan(strategy, start, options, self._api.clock.time())
+        if kind.bucket == "namespaces":
+            return self._delete_namespace(kind, entry, caller)
+        obj = outcome.obj
+        if not caller.dry_run:
+            if outcome.changed:
+                obj = self._store.put(kind.bucket, entry.key, obj).obj
+            if outcome.remove and self._store.get(kind.bucket, entry.key) is not None:
+                obj = self._store.remove(kind.bucket, entry.key).obj
+        if not outcome.remove or strategy.shown_when_deleted:
+            return obj
+        return _deleted_status(kind, entry.obj)
+
+    def finalize(self, kind: Kind, entry: Entry, obj: Obj, caller: Caller) -> Obj:
+        """Write a namespace's `spec.finalizers`; without any left it goes."""
+        finalizers = (obj.get("spec") or {}).get("finalizers") or []
+        spec = {**entry.obj.get("spec", {}), "finalizers": finalizers}
+        if not finalizers:
+            del spec["finalizers"]
+        new = {**entry.obj, "metadata": {**entry.obj["metadata"]}, "spec": spec}
+        if caller.dry_run:
+            return new
+        if finished(kind, new):
+            self._store.remove(kind.bucket, entry.key)
+            return new
+        if new == entry.obj:
+            return entry.obj
+        return self._store.put(kind.bucket, entry.key, new).obj
+
+    def _delete_namespace(self, kind: Kind, entry: Entry, caller: Caller) -> Obj:
+        obj = entry.obj
+        if obj["metadata"].get("deletionTimestamp") is None:
+            metadata = {**obj["metadata"], "deletionTimestamp": self._api.clock.stamp()}
+            status = {**obj.get("status", {}), "phase": "Terminating"}
+            obj = {**obj, "metadata": metadata, "status": status}
+            if caller.dry_run:
+                return obj
+            if finished(kind, obj):
+                self._store.remove(kind.bucket, entry.key)
+                return obj
+            return self._store.put(kind.bucket, entry.key, obj).obj
+        if finished(kind, obj) and not caller.dry_run:
+            self._store.remove(kind.bucket, entry.key)
+        return obj
+
+
+def finished(kind: Kind, obj: Obj) -> bool:
+    """Whether nothing keeps an object that is being deleted."""
+    metadata = obj["metadata"]
+    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+        return False
+    if kind.bucket == "namespaces":
+        return not obj.get("spec", {}).get("finalizers")
+    return bool(metadata.get("deletionGracePeriodSeconds", 0) == 0)
+
+
+def _deleted_status(kind: Kind, obj: Obj) -> Obj:
+    """What answers the deletion of an object that is gone at once."""
+    details: Obj = {"name": name_of(obj)}
+    if kind.group:
+        details["group"] = kind.group
+    details["kind"] = kind.plural
+    details["uid"] = obj["metadata"]["uid"]
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }

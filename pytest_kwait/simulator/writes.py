@@ -1,0 +1,248 @@
+"""New objects and changed ones, from decoded to stored.
+
+Source: k8s.io/apiserver pkg/registry/rest/{create,update}.go,
+pkg/registry/generic/registry/store.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.names import generate_name, new_uid
+from pytest_kwait.simulator.objects import name_of, namespace_of
+from pytest_kwait.simulator.ownership import record_update
+from pytest_kwait.simulator.removals import finished
+from pytest_kwait.simulator.status_error import (
+    FieldError,
+    StatusError,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+)
+from pytest_kwait.simulator.store import key_of
+from pytest_kwait.simulator.validation import metadata_errors, metadata_update_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.store import Entry
+    from pytest_kwait.simulator.strategies import Strategy
+
+__all__ = ["Writes", "check_version"]
+
+_MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+class Writes:
+    """What stores objects of one cluster.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._store = api.store
+
+    def create(
+        self,
+        kind: Kind,
+        obj: Obj,
+        namespace: str,
+        caller: Caller,
+        record: Callable[[Obj], None] | None,
+    ) -> Obj:
+        """Store a new object and return it as stored; `record` notes who owns what.
+
+        Raises:
+            StatusError: whatever the server refuses it for.
+        """
+        new = self._api.decode(kind, obj, caller)
+        kind = self._api.kinds[kind.bucket] if kind.bucket != kind.qualified else kind
+        strategy = self._api.strategy(kind)
+        metadata = new["metadata"]
+        _check_namespace(kind, metadata, namespace or namespace_of(new))
+        if metadata.get("resourceVersion"):
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+            metadata.pop(field, None)
+        metadata["uid"] = new_uid()
+        metadata["creationTimestamp"] = self._api.clock.stamp()
+        if metadata.get("generateName") and not metadata.get("name"):
+            metadata["name"] = self._free_name(kind, metadata["generateName"], namespace)
+            strategy.default(new)
+        name = name_of(new)
+        self._api.admission.namespace_open(kind, namespace_of(new), name)
+        self._api.admission.admit_create(kind, new)
+        strategy.prepare_create(new)
+        errors = strategy.validate_create(new) + metadata_errors(new, kind)
+        if errors:
+            raise invalid(kind.group, kind.kind, name, _ordered(errors))
+        if kind.structure is not None:
+            kind.structure.validate(kind, new)
+        strategy.warn_create(new, caller)
+        for hook in self._api.before_write:
+            hook(kind, new, None)
+        if record is None:
+            record_update(kind, new, None, caller, self._api.clock.stamp())
+        else:
+            record(new)
+        key = key_of(name, namespace_of(new))
+        self._check_free(kind, key, name)
+        if caller.dry_run:
+            return new
+        return self._store.put(kind.bucket, key, new).obj
+
+    def replace(
+        self,
+        kind: Kind,
+        entry: Entry,
+        new: Obj,
+        subresource: str | None,
+        caller: Caller,
+        record: Callable[[Obj], None] | None,
+    ) -> Obj:
+        """Put `new`, which is decoded, in the place of `entry`; `record` notes who owns what.
+
+        Raises:
+            StatusError: whatever the server refuses it for.
+        """
+        kind = self._api.kinds[kind.bucket] if kind.bucket != kind.qualified else kind
+        strategy, old = self._api.strategy(kind), entry.obj
+        metadata, before = new["metadata"], old["metadata"]
+        name = name_of(old)
+        _check_namespace(kind, metadata, namespace_of(old))
+        check_version(strategy, metadata, before)
+        _keep_server_fields(metadata, before)
+        errors: list[FieldError]
+        if subresource == "status":
+            strategy.prepare_status(new, old)
+            errors = strategy.validate_status(new, old)
+        elif subresource is None:
+            strategy.prepare_update(new, old)
+            self._api.admission.admit_update(kind, new, old)
+            errors = strategy.validate_update(new, old)
+        else:
+            errors = []
+            if strategy.generation and strategy.counts(new, old):
+                metadata["generation"] = before.get("generation", 0) + 1
+        metadata["resourceVersion"] = before["resourceVersion"]
+        if metadata != before:
+            shared = metadata_update_errors(new, old, kind)
+            # The rules of built-in kinds check the metadata once more, and report it twice.
+            errors = (shared if kind.custom else shared * 2) + errors
+        if errors:
+            raise invalid(kind.group, kind.kind, name, _ordered(errors))
+        if kind.structure is not None:
+            kind.structure.validate(kind, new, old)
+        for hook in self._api.before_write:
+            hook(kind, new, old)
+        if record is None:
+            record_update(kind, new, old, caller, self._api.clock.stamp(), subresource)
+        else:
+            record(new)
+        if new == old:
+            return old
+        if caller.dry_run:
+            return new
+        if finished(kind, new):
+            self._store.remove(kind.bucket, entry.key)
+            return new
+        return self._store.put(kind.bucket, entry.key, new).obj
+
+    def _check_free(self, kind: Kind, key: str, name: str) -> None:
+        present = self._store.get(kind.bucket, key)
+        if present is not None:
+            if present.obj["metadata"].get("deletionTimestamp"):
+                raise already_exists(
+                    kind.group,
+                    kind.plural,
+                    name,
+                    f'object is being deleted: {kind.qualified} "{name}" already exists',
+                )
+            raise already_exists(kind.group, kind.plural, name)
+
+    def _free_name(self, kind: Kind, prefix: str, namespace: str) -> str:
+        for _ in range(8):
+            name = generate_name(prefix)
+            if self._store.get(kind.bucket, key_of(name, namespace)) is None:
+                return name
+        raise already_exists(
+            kind.group,
+            kind.plural,
+            name,
+            f'{kind.qualified} "{name}" already exists, the server was not able to generate a '
+            "unique name for the object",
+        )
+
+
+def _keep_server_fields(metadata: Obj, before: Obj) -> None:
+    """What only the server sets stays, whatever the client sent."""
+    for field in ("creationTimestamp", "generation", "selfLink"):
+        if field in before:
+            metadata[field] = before[field]
+        else:
+            metadata.pop(field, None)
+    metadata.setdefault("uid", before["uid"])
+    if "deletionTimestamp" in before:
+        metadata["deletionTimestamp"] = before["deletionTimestamp"]
+        if "deletionGracePeriodSeconds" in before:
+            metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
+    else:
+        metadata.pop("deletionTimestamp", None)
+        metadata.pop("deletionGracePeriodSeconds", None)
+
+
+def _check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
+    if not kind.namespaced:
+        return
+    if metadata.get("namespace", namespace) != namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    metadata["namespace"] = namespace
+
+
+def check_version(strategy: Strategy, metadata: Obj, before: Obj) -> None:
+    """Hold what an update starts from to what is stored.
+
+    Raises:
+        StatusError: 409 if that is something else or something newer, 422 if it must be told.
+    """
+    kind = strategy.kind
+    version = metadata.get("resourceVersion")
+    name = before["name"]
+    uid = metadata.get("uid")
+    if uid and uid != before["uid"]:
+        raise conflict(
+            kind.group,
+            kind.plural,
+            name,
+            f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/"
+            f"{key_of(name, before.get('namespace', ''))}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in "
+            f"object meta: {before['uid']}",
+        )
+    if not version:
+        if strategy.needs_version:
+            error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(kind.group, kind.plural, name, [error])
+        return
+    if not version.isdigit():
+        message = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise StatusError(500, "", message)
+    if version != before["resourceVersion"]:
+        raise conflict(kind.group, kind.plural, name, _MODIFIED)
+
+
+def _ordered(errors: list[FieldError]) -> list[FieldError]:
+    """Metadata first, as the server reports it."""
+    return sorted(errors, key=lambda error: not error.field.startswith("metadata."))
