@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
-from pytest_kwait.simulator.kubelet.programs import (
-    APPLETS,
-    Job,
-    Pause,
-    Process,
-    Surroundings,
-    Write,
-    is_busybox_program,
-)
+from pytest_kwait.simulator.kubelet.processes import Job, Pause, Process, Surroundings, Write
+from pytest_kwait.simulator.kubelet.programs import APPLETS, is_busybox_program
 from pytest_kwait.simulator.kubelet.shell import SHELLS, Shell, run_program, shell_of
 
 if TYPE_CHECKING:

@@ -11,22 +11,16 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.conditions import moment
 from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.container_starts import ContainerStarts
-from pytest_kwait.simulator.kubelet.containers import KILLED, Container
 from pytest_kwait.simulator.kubelet.environment import missing_volume
-from pytest_kwait.simulator.kubelet.images import canonical
-from pytest_kwait.simulator.kubelet.status import (
-    KUBELET_CONDITIONS,
-    is_sidecar,
-    pod_conditions,
-    pod_phase,
-    should_restart,
-)
+from pytest_kwait.simulator.kubelet.pod_status import ENDED, PodStatus
+from pytest_kwait.simulator.kubelet.status import is_sidecar
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator
 
+    from pytest_kwait.simulator.kubelet.containers import Container
     from pytest_kwait.simulator.kubelet.node import NodeAgent
     from pytest_kwait.simulator.sim_clock import Timer
 
@@ -42,14 +36,6 @@ _REMOVAL = 0.4
 _MOUNT_FIRST = 0.5
 _MOUNT_MOST = 122.0
 
-_UNKNOWN_END = {
-    "exitCode": KILLED,
-    "reason": "ContainerStatusUnknown",
-    "message": "The container could not be located when the pod was terminated",
-    "startedAt": None,
-    "finishedAt": None,
-}
-_ENDED = ("Succeeded", "Failed")
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -67,11 +53,11 @@ class PodWorker:
         self.pod = pod
         self.pod_ip = ""
         self.starts = ContainerStarts(self)
-        self._status: Obj = clone(pod.get("status") or {})
+        self._status = PodStatus(self)
         self._sandbox = False
         self._begun = False
         self._mount_delay = _MOUNT_FIRST
-        self._evicted: tuple[str, str] | None = None
+        self.evicted: tuple[str, str] | None = None
         self._task: Generator[float | None, None, None] | None = None
         self._again = False
         self._planned = False
@@ -190,11 +176,11 @@ class PodWorker:
         if not self._begun:
             self._begun = True
             self._watch_deadline()
-        if self._evicted is None and self._past_deadline():
-            self._evicted = ("DeadlineExceeded", _DEADLINE)
+        if self.evicted is None and self._past_deadline():
+            self.evicted = ("DeadlineExceeded", _DEADLINE)
             self.event(NORMAL, "DeadlineExceeded", _DEADLINE)
         phase = self._publish()
-        if self.deleted or self._evicted is not None or phase in _ENDED:
+        if self.deleted or self.evicted is not None or phase in ENDED:
             yield from self._terminate(phase)
             return
         if not self._sandbox:
@@ -205,7 +191,7 @@ class PodWorker:
             yield _SANDBOX
             self._sandbox = True
             self.pod_ip = self.node.assign_address(self.pod)
-            self._publish_sandbox()
+            self._write(self._status.with_sandbox())
             self.node.relist(self)
         if self.starts.only_sidecars_run():
             yield from self._stop(self.starts.running())
@@ -228,7 +214,7 @@ class PodWorker:
         self.starts.stop_probes()
         running = self.starts.running()
         yield from self._stop(running)
-        over = phase in _ENDED
+        over = phase in ENDED
         if not running and not over:
             self._sandbox = False
             self._publish()
@@ -283,7 +269,7 @@ class PodWorker:
 
     def _past_deadline(self) -> bool:
         limit = self.pod["spec"].get("activeDeadlineSeconds")
-        start = self._status.get("startTime")
+        start = self._status.written.get("startTime")
         if limit is None or start is None:
             return False
         # The start is cut to seconds, so this comes up to a second early, as upstream.
@@ -307,126 +293,14 @@ class PodWorker:
 
     def _publish(self) -> str:
         """Write what is so now; the phase that the containers amount to."""
-        status, phase = self._generate()
+        status, phase = self._status.generate()
         self._write(status)
         return phase
 
-    def _publish_sandbox(self) -> None:
-        """Tell of the sandbox at once, before anything else is looked at again."""
-        stamp, conditions = self.node.clock.stamp(), []
-        for condition in self._status.get("conditions") or ():
-            if condition["type"] == "PodReadyToStartContainers":
-                condition = {**condition, "status": "True", "lastTransitionTime": stamp}
-            conditions.append(condition)
-        self._write({**self._status, "conditions": conditions})
-
-    def _generate(self) -> tuple[Obj, str]:
-        pod = {
-            **self.pod,
-            "status": {**(self.pod.get("status") or {}), "conditions": self._conditions_so_far()},
-        }
-        spec, stamp = pod["spec"], self.node.clock.stamp()
-        init_names = [one["name"] for one in spec.get("initContainers") or ()]
-        statuses = {
-            one["name"]: self._container_status(one, one["name"] in init_names)
-            for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
-        }
-        started = any(self.starts.current(one["name"]) is not None for one in spec["containers"])
-        phase = pod_phase(pod, statuses, terminal=self._finished, initialized=started)
-        if self._evicted is not None:
-            phase = "Failed"
-        conditions = pod_conditions(
-            pod, statuses, phase, sandbox=self._sandbox, started=started, stamp=stamp
-        )
-        published = phase
-        if self._finished and phase not in _ENDED:
-            # A pod that is over has no waiting containers: what never ran counts as failed.
-            _settle(statuses[one["name"]] for one in spec["containers"])
-            phase = published = "Failed"
-        elif phase in _ENDED and not self._finished:
-            # Not before the sandbox is gone: until then something might still run.
-            published = self._status.get("phase") or "Pending"
-        status: Obj = {
-            "observedGeneration": pod["metadata"].get("generation", 1),
-            "phase": published,
-            "conditions": conditions,
-        }
-        if self._evicted is not None and self._finished:
-            status["reason"], status["message"] = self._evicted
-        status["hostIP"] = self.node.address
-        status["hostIPs"] = [{"ip": self.node.address}]
-        if self.pod_ip:
-            status["podIP"] = self.pod_ip
-            status["podIPs"] = [{"ip": self.pod_ip}]
-        status["startTime"] = self._status.get("startTime") or stamp
-        if init_names:
-            status["initContainerStatuses"] = [statuses[name] for name in init_names]
-        regular = sorted(one["name"] for one in spec["containers"])
-        status["containerStatuses"] = [statuses[name] for name in regular]
-        status["qosClass"] = (self.pod.get("status") or {}).get("qosClass", "BestEffort")
-        status["resources"] = {}
-        return status, phase
-
-    def _conditions_so_far(self) -> list[Obj]:
-        """Return the API's conditions of others, and our own as we wrote them."""
-        last = (self.pod.get("status") or {}).get("conditions") or []
-        written = self._status.get("conditions") or []
-        ours = [one for one in written if one["type"] in KUBELET_CONDITIONS]
-        types = {one["type"] for one in ours}
-        return [*(one for one in last if one["type"] not in types), *ours]
-
-    def _container_status(self, spec: Obj, init: bool) -> Obj:
-        name = spec["name"]
-        current, last = self.starts.current(name), self.starts.last(name)
-        waiting = {
-            "reason": "PodInitializing"
-            if self.pod["spec"].get("initContainers")
-            else "ContainerCreating"
-        }
-        status: Obj = {"name": name, "state": {"waiting": waiting}, "lastState": {}}
-        if current is not None:
-            status["state"] = current.state()
-        if last is not None:
-            status["lastState"] = last.state()
-        trouble = self.starts.trouble(name)
-        if trouble is not None and self._starts_again(spec, current):
-            if current is not None and current.exited:
-                status["lastState"] = current.state()
-            status["state"] = {"waiting": {"reason": trouble[0], "message": trouble[1]}}
-        running = "running" in status["state"]
-        started = running and self.starts.is_started(name)
-        ready = started and self.starts.is_ready(name)
-        if init and not is_sidecar(spec):
-            ready = current is not None and current.exit_code == 0
-            started = running
-        status["ready"] = ready
-        status["restartCount"] = current.restart_count if current is not None else 0
-        status["image"] = spec["image"] if current is None else canonical(spec["image"])
-        status["imageID"] = "" if current is None else current.image.image_id
-        if current is not None:
-            status["containerID"] = current.container_id
-        status["started"] = started
-        resources = spec.get("resources") or {}
-        if current is not None:
-            if resources.get("requests"):
-                status["allocatedResources"] = clone(resources["requests"])
-            status["resources"] = clone(resources)
-        mounts = [_mount_status(one) for one in spec.get("volumeMounts") or ()]
-        if mounts:
-            status["volumeMounts"] = mounts
-        return status
-
-    def _starts_again(self, spec: Obj, current: Container | None) -> bool:
-        if self.deleted or self._finished:
-            return False
-        if current is None:
-            return True
-        return current.exited and should_restart(self.pod, spec, current.exit_code or 0)
-
     def _write(self, status: Obj) -> None:
-        if self._removed or status == self._status:
+        if self._removed or status == self._status.written:
             return
-        self._status = status
+        self._status.written = status
         try:
             # The pod in the API may be newer than ours: its status is ours to write all the same.
             metadata = {
@@ -465,18 +339,3 @@ def _spec_key(pod: Obj) -> object:
     gates = {gate["conditionType"] for gate in pod["spec"]["readinessGates"]}
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return pod["spec"], [(one["type"], one["status"]) for one in conditions if one["type"] in gates]
-
-
-def _settle(statuses: Iterable[Obj]) -> None:
-    for status in statuses:
-        if "terminated" not in status["state"]:
-            status["state"] = {"terminated": dict(_UNKNOWN_END)}
-            status["ready"] = status["started"] = False
-
-
-def _mount_status(mount: Obj) -> Obj:
-    status: Obj = {"name": mount["name"], "mountPath": mount["mountPath"]}
-    if mount.get("readOnly"):
-        status["readOnly"] = True
-        status["recursiveReadOnly"] = "Disabled"
-    return status

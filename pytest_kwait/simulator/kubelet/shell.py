@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.programs import (
-    APPLETS,
-    UNSIMULATED,
+from pytest_kwait.simulator.kubelet.processes import (
     Effect,
     Job,
     Pause,
@@ -17,7 +13,11 @@ from pytest_kwait.simulator.kubelet.programs import (
     Surroundings,
     Write,
 )
-from pytest_kwait.simulator.kubelet.shell_syntax import (
+from pytest_kwait.simulator.kubelet.programs import APPLETS, UNSIMULATED
+from pytest_kwait.simulator.kubelet.shell_arithmetic import evaluate
+from pytest_kwait.simulator.kubelet.shell_builtins import BUILTINS, Exit, LoopControl
+from pytest_kwait.simulator.kubelet.shell_syntax import parse
+from pytest_kwait.simulator.kubelet.shell_tree import (
     AndOr,
     Arithmetic,
     Background,
@@ -36,11 +36,10 @@ from pytest_kwait.simulator.kubelet.shell_syntax import (
     Substitution,
     Variable,
     Word,
-    parse,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
 __all__ = ["SHELLS", "Shell", "run_program", "shell_of"]
 
@@ -48,21 +47,7 @@ SHELLS = frozenset({"ash", "bash", "sh"})
 
 # A loop whose turn took no time waits this long, so that `while true; do true; done` costs no core.
 _IDLE_TURN = 0.01
-# How often `wait` looks.
-_WAIT_TURN = 0.05
 _MAX_SUBSTITUTION = 1_000_000
-
-
-class _Exit(Exception):
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-class _LoopControl(Exception):
-    def __init__(self, word: str) -> None:
-        super().__init__(word)
-        self.word = word
 
 
 @dataclass(slots=True)
@@ -80,14 +65,14 @@ class Shell:
     arguments: tuple[str, ...] = ()
     traps: dict[str, str] = field(default_factory=dict)
     jobs: list[Job] = field(default_factory=list)
-    _pending: list[str] = field(default_factory=list)
-    _errexit: bool = False
+    pending: list[str] = field(default_factory=list)
+    errexit: bool = False
 
     def signal(self, signal: str) -> bool:
         """Note a signal; False where no trap waits for it, as process 1 then ignores it."""
         if signal not in self.traps:
             return False
-        self._pending.append(signal)
+        self.pending.append(signal)
         return True
 
     def run(self, script: str) -> Process:
@@ -99,9 +84,9 @@ class Shell:
                 yield self._complain(f"syntax error: {error}")
                 return 2
             yield from self._node(tree)
-        except _Exit as end:
+        except Exit as end:
             self.status = end.code
-        except _LoopControl:
+        except LoopControl:
             pass
         if "EXIT" in self.traps:
             yield from self._trap("EXIT")
@@ -119,7 +104,7 @@ class Shell:
             self.status = status
         except ShellSyntaxError as error:
             yield self._complain(f"syntax error: {error}")
-        except _Exit as end:
+        except Exit as end:
             if signal != "EXIT":
                 raise
             self.status = end.code
@@ -131,9 +116,9 @@ class Shell:
                 for command in commands:
                     yield from self._node(command)
             case AndOr(left, joint, right):
-                errexit, self._errexit = self._errexit, False
+                errexit, self.errexit = self.errexit, False
                 yield from self._node(left)
-                self._errexit = errexit
+                self.errexit = errexit
                 if (self.status == 0) == (joint == "&&"):
                     yield from self._node(right)
             case Not(command):
@@ -155,18 +140,18 @@ class Shell:
             case Command():
                 yield from self._command(node)
                 yield from self._react()
-                if self.status and self._errexit:
-                    raise _Exit(self.status)
+                if self.status and self.errexit:
+                    raise Exit(self.status)
 
     def _react(self) -> Generator[Effect, None, None]:
-        while self._pending:
-            yield from self._trap(self._pending.pop(0))
+        while self.pending:
+            yield from self._trap(self.pending.pop(0))
 
     def _background(self, node: Node) -> Process:
         inner = self._subshell()
         try:
             yield from inner._node(node)
-        except _Exit as end:
+        except Exit as end:
             return end.code
         return inner.status
 
@@ -178,9 +163,9 @@ class Shell:
 
     def _quietly(self, node: Node) -> Generator[Effect, None, None]:
         """Run a condition: its failure does not end a script under `set -e`."""
-        errexit, self._errexit = self._errexit, False
+        errexit, self.errexit = self.errexit, False
         yield from self._node(node)
-        self._errexit = errexit
+        self.errexit = errexit
 
     def _if(self, node: If) -> Generator[Effect, None, None]:
         for condition, body in node.branches:
@@ -206,7 +191,7 @@ class Shell:
                     for effect in step:
                         paused = paused or (isinstance(effect, Pause) and effect.seconds > 0)
                         yield effect
-                except _LoopControl as control:
+                except LoopControl as control:
                     if control.word == "break":
                         self.status = 0
                         return
@@ -222,7 +207,7 @@ class Shell:
             self.around.env[node.name] = value
             try:
                 yield from self._node(node.body)
-            except _LoopControl as control:
+            except LoopControl as control:
                 if control.word == "break":
                     return
 
@@ -233,7 +218,7 @@ class Shell:
     def _ended(self, inner: Shell, node: Group) -> Generator[Effect, None, None]:
         try:
             yield from inner._node(node.body)
-        except _Exit as end:
+        except Exit as end:
             if not node.subshell:
                 raise
             inner.status = end.code
@@ -260,11 +245,15 @@ class Shell:
 
     def _call(self, words: list[str]) -> Generator[Effect, None, None]:
         program, args = words[0], words[1:]
-        builtin = _BUILTINS.get(program)
+        builtin = BUILTINS.get(program)
         if builtin is not None:
             self.status = yield from builtin(self, args)
         else:
-            self.status = yield from run_program(self.around, words, self.name)
+            self.status = yield from self.call(words)
+
+    def call(self, words: list[str]) -> Process:
+        """Run a program that is none of the shell's own commands."""
+        return run_program(self.around, words, self.name)
 
     def _redirected(
         self, effects: Generator[Effect, None, None], redirects: tuple[Redirect, ...]
@@ -341,7 +330,7 @@ class Shell:
                 return self.around.env.get(name) or default or ""
             case Arithmetic(expression):
                 try:
-                    return str(_evaluate(expression, self.around.env))
+                    return str(evaluate(expression, self.around.env))
                 except (SyntaxError, ValueError, ZeroDivisionError) as error:
                     fault = (
                         "divide by zero"
@@ -349,7 +338,7 @@ class Shell:
                         else "arithmetic syntax error"
                     )
                     yield self._complain(fault)
-                    raise _Exit(2) from None
+                    raise Exit(2) from None
             case Substitution(script):
                 return (yield from self._substitute(script))
 
@@ -361,7 +350,7 @@ class Shell:
                 size += len(effect.data)
                 if size > _MAX_SUBSTITUTION:
                     yield self._complain("out of memory")
-                    raise _Exit(1)
+                    raise Exit(1)
                 captured.append(effect.data)
             else:
                 yield effect
@@ -369,110 +358,6 @@ class Shell:
 
     def _ended_group(self, script: Node) -> Generator[Effect, None, None]:
         yield from self._group(Group(script, subshell=True))
-
-
-def _exit(shell: Shell, args: list[str]) -> Process:
-    if args and not args[0].isdigit():
-        yield Write(2, f"{shell.name}: exit: line 0: Illegal number: {args[0]}\n".encode())
-        raise _Exit(2)
-    raise _Exit(int(args[0]) % 256 if args else shell.status)
-
-
-def _trap_builtin(shell: Shell, args: list[str]) -> Process:
-    yield from ()
-    if len(args) < 2:
-        return 0
-    for name in args[1:]:
-        signal = {"15": "TERM", "0": "EXIT"}.get(name, name.removeprefix("SIG"))
-        if args[0] == "-":
-            shell.traps.pop(signal, None)
-        else:
-            shell.traps[signal] = args[0]
-    return 0
-
-
-def _set(shell: Shell, args: list[str]) -> Process:
-    yield from ()
-    for arg in args:
-        if arg[:1] in ("-", "+") and "e" in arg[1:]:
-            shell._errexit = arg[0] == "-"
-    return 0
-
-
-def _loop_word(word: str) -> Callable[[Shell, list[str]], Process]:
-    def leave(_: Shell, __: list[str]) -> Process:
-        yield from ()
-        raise _LoopControl(word)
-
-    return leave
-
-
-def _export(shell: Shell, args: list[str]) -> Process:
-    yield from ()
-    for arg in args:
-        name, separator, value = arg.partition("=")
-        if separator:
-            shell.around.env[name] = value
-    return 0
-
-
-def _exec(shell: Shell, args: list[str]) -> Process:
-    if not args:
-        return 0
-    # The program takes the shell's place, its traps with it.
-    shell.traps.clear()
-    raise _Exit((yield from run_program(shell.around, args, shell.name)))
-
-
-def _wait(shell: Shell, _: list[str]) -> Process:
-    # A trapped signal ends a `wait` at once, unlike a program in the foreground.
-    while any(job.code is None for job in shell.jobs):
-        yield Pause(_WAIT_TURN)
-        if shell._pending:
-            return 143
-    return shell.jobs[-1].code or 0 if shell.jobs else 0
-
-
-def _nothing(_: Shell, __: list[str]) -> Process:
-    yield from ()
-    return 0
-
-
-_BUILTINS: dict[str, Callable[[Shell, list[str]], Process]] = {
-    ":": _nothing, "break": _loop_word("break"), "cd": _nothing, "continue": _loop_word("continue"),
-    "exec": _exec, "exit": _exit, "export": _export, "return": _exit, "set": _set,
-    "trap": _trap_builtin, "umask": _nothing, "wait": _wait,
-}  # fmt: skip
-
-_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: lambda left, right: int(left / right),
-    ast.Mod: lambda left, right: left - right * int(left / right),
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
-
-
-def _evaluate(expression: str, env: dict[str, str]) -> int:
-    def value(node: ast.expr) -> int:
-        match node:
-            case ast.Constant(int() as number):
-                return int(number)
-            case ast.Name(name):
-                return int(env.get(name) or 0)
-            case ast.BinOp(left, joint, right) if type(joint) in _OPERATIONS:
-                return _OPERATIONS[type(joint)](value(left), value(right))
-            case ast.UnaryOp(ast.USub(), operand):
-                return -value(operand)
-            case ast.Compare(left, [comparison], [right]) if type(comparison) in _COMPARISONS:
-                return int(_COMPARISONS[type(comparison)](value(left), value(right)))
-        raise ValueError(expression)
-
-    return value(ast.parse(expression.replace("$", "").strip(), mode="eval").body)
 
 
 def run_program(around: Surroundings, argv: list[str], complainer: str = "sh") -> Process:
@@ -505,7 +390,7 @@ def shell_of(around: Surroundings, argv: list[str]) -> tuple[Shell, str]:
     else:
         script = (around.files.get(rest[0], b"") if rest else around.stdin).decode()
         shell = Shell(around, argv[0], arguments=tuple(rest[1:]))
-    shell._errexit = "e" in flags
+    shell.errexit = "e" in flags
     for index, value in enumerate(shell.arguments, start=1):
         around.env[str(index)] = value
     return shell, script

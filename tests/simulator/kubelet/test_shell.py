@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.programs import Job, Pause, Surroundings, is_busybox_program
+from pytest_kwait.simulator.kubelet.processes import Job, Pause, Surroundings
+from pytest_kwait.simulator.kubelet.programs import is_busybox_program
 from pytest_kwait.simulator.kubelet.shell import Shell, run_program, shell_of
 from pytest_kwait.simulator.kubelet.shell_syntax import ShellSyntaxError, parse
 

@@ -10,7 +10,7 @@ from pytest_kwait.simulator.kubelet.status import pod_conditions, pod_phase, sho
 Obj = dict[str, Any]
 
 _RUNNING = {"state": {"running": {}}, "started": True, "ready": True}
-_WAITING = {"state": {"waiting": {}}}
+_WAITING: Obj = {"state": {"waiting": {}}}
 
 
 def _ended(code: int) -> Obj:

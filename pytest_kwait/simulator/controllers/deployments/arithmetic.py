@@ -1,4 +1,4 @@
-"""The arithmetic of a Deployment's rollout: how many pods where, on plain numbers and dicts."""
+"""The arithmetic of a rollout: how many pods where, on plain numbers and dicts."""
 
 from __future__ import annotations
 
