@@ -32,12 +32,16 @@ class ShellState(Protocol):
 
 
 class Exit(Exception):
+    """The shell ends with `code`."""
+
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
 
 
 class LoopControl(Exception):
+    """`break` or `continue`."""
+
     def __init__(self, word: str) -> None:
         super().__init__(word)
         self.word = word
