@@ -36,8 +36,6 @@ def bound(pod: Obj, node: str, stamp: str) -> Obj:
         "lastProbeTime": None,
         "lastTransitionTime": stamp,
     }
-    if metadata.get("generation"):
-        condition["observedGeneration"] = metadata["generation"]
     status = dict(pod.get("status", {}))
     others = [one for one in status.get("conditions", ()) if one["type"] != "PodScheduled"]
     status["conditions"] = [*others, condition]

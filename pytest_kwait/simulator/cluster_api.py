@@ -12,7 +12,7 @@ from pytest_kwait.simulator.admission import Admission
 from pytest_kwait.simulator.binding import bound
 from pytest_kwait.simulator.caller import Caller, internal
 from pytest_kwait.simulator.crds import Definitions
-from pytest_kwait.simulator.decoding import decode
+from pytest_kwait.simulator.decoding import decode, decode_change
 from pytest_kwait.simulator.kind_view import stored_form
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.registry import Registry
@@ -191,12 +191,13 @@ class ClusterApi:
         Raises:
             StatusError: 404 if it is not there, 409 if it is newer, whatever else is refused.
         """
-        caller = caller or internal()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
         entry = self.entry(kind, name_of(obj), namespace_of(obj))
         if kind.bucket == "namespaces" and subresource == "finalize":
             check_version(self.strategy(kind), obj.get("metadata", {}), entry.obj["metadata"])
-            return self._removals.finalize(kind, entry, obj, caller)
+            return self._removals.finalize(kind, entry, obj, caller or internal())
+        if caller is None:
+            return self._write_own(kind, entry, obj, subresource)
         return self.replace(kind, entry, obj, subresource, caller)
 
     def update_status(self, resource: str, obj: Obj) -> Obj:
@@ -225,7 +226,15 @@ class ClusterApi:
         entry = self.entry(kind, name, namespace)
         obj = clone(entry.obj)
         change(obj)
-        return self.replace(kind, entry, obj, subresource, internal())
+        return self._write_own(kind, entry, obj, subresource)
+
+    def _write_own(self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None) -> Obj:
+        """Write what this process made: only what differs from `entry` needs decoding."""
+        caller = internal()
+        if kind.custom:
+            return self.replace(kind, entry, obj, subresource, caller)
+        new = decode_change(self.strategy(kind), obj, entry.obj, subresource)
+        return self._writes.replace(kind, entry, new, subresource, caller, None)
 
     def replace(
         self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None, caller: Caller

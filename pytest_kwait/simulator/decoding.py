@@ -7,15 +7,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.schema import Decoded, struct_of
+from pytest_kwait.simulator.caller import Caller, internal
+from pytest_kwait.simulator.schema import Decoded, Form, struct_of
 from pytest_kwait.simulator.status_error import bad_request
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.strategies import Strategy
 
-__all__ = ["decode"]
+__all__ = ["decode", "decode_change"]
+
+
+def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | None) -> Obj:
+    """`obj`, which a controller of this process made of `old`: only what differs is decoded.
+
+    Raises:
+        StatusError: 400 for a value of a wrong type.
+    """
+    kind = strategy.kind
+    fields = struct_of(kind.group, kind.version, kind.kind).fields
+    decoded = Decoded(kind)
+    clean: Obj = {"kind": old["kind"], "apiVersion": old["apiVersion"]}
+    changed = False
+    if subresource == "status":
+        obj = {**old, "metadata": obj["metadata"], "status": obj.get("status")}
+    for name, value in obj.items():
+        shape = fields.get(name)
+        if name in clean or shape is None or value is None:
+            continue
+        if name in old and value == old[name]:
+            clean[name] = dict(value) if name == "metadata" else old[name]
+        elif isinstance(value, dict) and shape.form is Form.STRUCT:
+            clean[name] = decoded.struct(value, shape.struct, f"{name}.")
+            changed = changed or name not in ("metadata", "status")
+        else:
+            clean[name] = value
+            changed = True
+    if changed:
+        return decode(strategy, clean, internal())
+    return clean
 
 
 def decode(strategy: Strategy, obj: Obj, caller: Caller) -> Obj:

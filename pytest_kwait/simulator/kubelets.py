@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Kubelet", "LogLine"]
+__all__ = ["Execution", "Kubelet", "LogLine"]
+
+Execution = tuple[int, bytes, bytes]
+"""How a command ended: exit code, standard output, standard error."""
 
 LogLine = tuple[float, bytes]
 """When a line was written (seconds since the epoch), and the line without its end."""
@@ -34,6 +37,6 @@ class Kubelet(Protocol):
 
     def exec(
         self, namespace: str, pod: str, container: str, argv: list[str]
-    ) -> tuple[int, bytes, bytes]:
-        """Run a command in a container: exit code, standard output, standard error."""
+    ) -> Execution | Awaitable[Execution]:
+        """Run a command in a container, at once or while others go on."""
         ...

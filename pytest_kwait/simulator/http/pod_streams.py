@@ -48,7 +48,8 @@ async def serve_exec(api: ClusterApi, request: ApiRequest, target: Target) -> we
     socket = web.WebSocketResponse(protocols=_PROTOCOLS, autoclose=False)
     await socket.prepare(request.http)
     if target.subresource == "exec":
-        code, out, error = kubelet.exec(target.namespace or "", target.name, container, argv)
+        execution = kubelet.exec(target.namespace or "", target.name, container, argv)
+        code, out, error = execution if isinstance(execution, tuple) else await execution
     else:
         lines = kubelet.logs(target.namespace or "", target.name, container)
         code, out, error = 0, b"".join(text + b"\n" for _, text in lines), b""

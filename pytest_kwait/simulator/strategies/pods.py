@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.quantity import less, negative
 from pytest_kwait.simulator.status_error import (
     FieldError,
     duplicate,
@@ -227,7 +227,7 @@ def _validate_resources(resources: Obj, at: str) -> list[FieldError]:
     errors = []
     for field in ("limits", "requests"):
         for name, value in resources.get(field, {}).items():
-            if negative(value):
+            if parse_quantity(value).amount < 0:
                 errors.append(
                     invalid_value(
                         f"{at}.{field}[{name}]", value, "must be greater than or equal to 0"
@@ -235,7 +235,7 @@ def _validate_resources(resources: Obj, at: str) -> list[FieldError]:
                 )
     limits = resources.get("limits", {})
     for name, value in resources.get("requests", {}).items():
-        if name in limits and less(limits[name], value):
+        if name in limits and parse_quantity(limits[name]) < parse_quantity(value):
             errors.append(
                 invalid_value(
                     f"{at}.requests",
