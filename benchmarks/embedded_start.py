@@ -51,11 +51,15 @@ def main() -> int:
             plane = ControlPlane(Path(folder), programs, None)
             components: list[Component] = []
 
+            def check() -> None:
+                for component in components:
+                    component.check()
+
             def start() -> None:
                 for component in plane.storage_and_server():
                     component.start()
                     components.append(component)
-                Readiness(plane, lambda: [c.check() for c in components]).server()
+                Readiness(plane, check).server()
 
             try:
                 return seconds(start)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import lightkube
 import lightkube.resources.core_v1 as core
@@ -36,7 +36,7 @@ def one_round(api: Any, name: str, waits: list[Callable[[], object]]) -> list[fl
         "spec": {"nodeName": "nobody", "containers": [{"name": "c", "image": "busybox:1.36"}]},
     }
     v1 = client.CoreV1Api(api)
-    v1.create_namespaced_pod(NAMESPACE, pod)
+    v1.create_namespaced_pod(NAMESPACE, cast("client.V1Pod", pod))
     done = [0.0] * len(waits)
 
     def run(index: int) -> None:
@@ -62,7 +62,7 @@ def main() -> int:
     """Print the paired difference; exit 1 above the bar."""
     kubeconfig = sys.argv[1]
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 40
-    api = config.new_client_from_config(kubeconfig)
+    api = config.new_client_from_config(kubeconfig)  # type: ignore[no-untyped-call]
     peer_config = lightkube.KubeConfig.from_file(kubeconfig)
     peer = lightkube.Client(config=peer_config, namespace=NAMESPACE)
     pairs = Pairs([], [])

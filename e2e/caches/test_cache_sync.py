@@ -73,7 +73,9 @@ def test_factory(kwait: Bench, wait_for_cache_sync: Callable[..., bool]) -> None
     factory.start()
     try:
         assert wait_for_cache_sync(factory, timeout="30s")
-        assert configs.store.get_by_key(f"{kwait.namespace}/settings")["data"] == {"a": "1"}
+        assert [c["data"] for c in configs.store.list() if c["metadata"]["name"] == "settings"] == [
+            {"a": "1"}
+        ]
         assert seen.wait(30)
     finally:
         factory.stop()

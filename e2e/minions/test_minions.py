@@ -49,15 +49,15 @@ def test_pods_as_a_list(kwait: Bench) -> None:
     """The function takes pods at hand, and any source of what a host's agent knows."""
     pytest_kwait.wait_for_pods_on_minions(kwait.client, kwait.namespace, "rc/web")
     pods = kwait.list("pods", selector="app=web")
-    asked: list[tuple[str, str]] = []
+    hosts: set[str] = set()
 
-    def pod_info(host: str, pod: str) -> dict[str, Any]:
-        asked.append((host, pod))
-        return {}
+    def pod_info(host: str, pod: dict[str, Any]) -> dict[str, Any]:
+        hosts.add(host)
+        return pod
 
     known = pytest_kwait.wait_for_pods_on_minions(
         kwait.client, kwait.namespace, pods=pods, pod_info=pod_info, timeout="1m"
     )
 
     assert len(known) == 3
-    assert {host for host, _ in asked} <= set(kwait.cluster.nodes)
+    assert hosts <= set(kwait.cluster.nodes)

@@ -39,6 +39,9 @@ class Session(Reading, Writing):
     kubectl_args: tuple[str, ...] = ()
     """What makes kubectl use the same cluster, for commands shown to people."""
 
+    time_scale: float = 1.0
+    """How long the cluster's controllers take, as a part of what a real cluster's take."""
+
     def __init__(self, client: ApiClient, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(client, clock)
         self._discovery = Discovery(self.transport)

@@ -104,7 +104,9 @@ class ConnectedCluster:
         if self._target.token_file is not None:
             configuration.refresh_api_key_hook = self._read_token  # type: ignore[assignment] # typed as None
         client = ApiClient(configuration)
-        Session.of(client).kubectl_args = self._target.kubectl_args
+        session = Session.of(client)
+        session.kubectl_args = self._target.kubectl_args
+        session.time_scale = self.time_scale
         return client
 
     def check(self) -> None:

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import pytest_kwait
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import ClusterError
 
@@ -178,7 +177,7 @@ class SimulatorProcess:
 def _environment() -> dict[str, str]:
     """Our environment, in which the process finds the same package that we are."""
     environment = dict(os.environ)
-    root = str(Path(pytest_kwait.__file__).resolve().parent.parent)
+    root = str(Path(__file__).resolve().parents[2])
     known = {str(Path(folder).resolve()) for folder in _site_folders()}
     if root not in known:
         path = environment.get("PYTHONPATH")

@@ -128,7 +128,7 @@ class Judge:
         since = verdict.since
         if since is None:
             hopeless = self._hopeless_since
-            long_enough = self._doomed_since + self._settings.grace
+            long_enough = self._doomed_since + self._settings.long_grace
             if hopeless is not None:
                 return min(hopeless + self._settings.short_grace, long_enough)
             return long_enough
@@ -136,7 +136,7 @@ class Judge:
 
     def _grace(self, patience: Patience) -> float:
         short = patience is Patience.SHORT
-        return self._settings.short_grace if short else self._settings.grace
+        return self._settings.short_grace if short else self._settings.long_grace
 
     def _record(self, now: float, text: str) -> None:
         if self.timeline.record(now - self._started, text) and _log.isEnabledFor(logging.INFO):

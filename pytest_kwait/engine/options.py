@@ -65,21 +65,29 @@ class WaitSettings:
         poll: the pause between looks.
         mode: how to look.
         fail_fast: whether hopeless states end the wait.
-        grace: how long a hopeless state that may pass must hold.
+        grace: how long a hopeless state that may pass must hold; None for the default.
         stable_for: how long what was awaited must hold.
+        time_scale: how long the cluster's controllers take, as a part of what a real cluster's
+            take; the default graces shrink with it.
     """
 
     timeout: float
     poll: float = TIMEOUTS["poll"].seconds
     mode: Mode = "watch"
     fail_fast: bool = True
-    grace: float = GRACE_LONG
+    grace: float | None = None
     stable_for: float = 0.0
+    time_scale: float = 1.0
+
+    @property
+    def long_grace(self) -> float:
+        """How long a state that may pass must hold."""
+        return GRACE_LONG * self.time_scale if self.grace is None else self.grace
 
     @property
     def short_grace(self) -> float:
-        """How long a state that nothing heals must hold; never longer than `grace`."""
-        return min(GRACE_SHORT, self.grace)
+        """How long a state that nothing heals must hold; never longer than the long one."""
+        return min(GRACE_SHORT * self.time_scale, self.long_grace)
 
 
 def resolve(options: WaitOptions | Mapping[str, Any], *, timeout: str) -> WaitSettings:
@@ -108,7 +116,7 @@ def resolve(options: WaitOptions | Mapping[str, Any], *, timeout: str) -> WaitSe
         poll=_seconds(given, "poll", TIMEOUTS["poll"].seconds, allow_zero=False),
         mode=cast("Mode", mode),
         fail_fast=fail_fast,
-        grace=_seconds(given, "grace", GRACE_LONG),
+        grace=_seconds(given, "grace", 0.0) if "grace" in given else None,
         stable_for=_seconds(given, "stable_for", 0.0),
     )
 

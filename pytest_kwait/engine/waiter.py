@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_kwait.clock import Deadline
@@ -45,6 +46,7 @@ def wait_for_condition(
         WaitFailed: what is awaited can no longer come.
         WaitTimeout: it did not come within the limit.
     """
+    settings = replace(settings, time_scale=session.time_scale)
     deadline = deadline or Deadline.after(settings.timeout, session.clock)
     judge = Judge(condition, settings, session.clock)
     troubles = Troubles()

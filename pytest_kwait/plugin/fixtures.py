@@ -153,7 +153,6 @@ def bind(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
     terms = _terms(
         request.config,
         request.node,
-        request.getfixturevalue("kwait_cluster"),
         request.getfixturevalue("kwait_client"),
         namespace,
         request.getfixturevalue("kwait_timeouts"),
@@ -174,7 +173,6 @@ def bench_owner(item: pytest.Item) -> Any:
 def _terms(
     config: pytest.Config,
     node: Any,
-    cluster: Cluster,
     client: ApiClient,
     namespace: str | None,
     timeouts: Mapping[str, float] | None,
@@ -188,7 +186,6 @@ def _terms(
         namespace,
         settings,
         timeouts if timeouts is not None else settings.timeouts(),
-        cluster.time_scale,
         lambda: allowance_of(item),
     )
 
@@ -263,7 +260,7 @@ def _bench(
         client,
         namespace,
         owner=owner,
-        terms=lambda: _terms(config, node, cluster, client, namespace, timeouts),
+        terms=lambda: _terms(config, node, client, namespace, timeouts),
         folders=folders,
         owned=namespaces.owns(namespace),
     )

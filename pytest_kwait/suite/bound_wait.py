@@ -45,7 +45,6 @@ class Terms:
         namespace: where, unless the call names another; None for waits that have none.
         settings: the settings of the test.
         timeouts: seconds by name of the timeout table.
-        time_scale: how much shorter times are on this cluster than on a real one.
         allowance: what the test's own limit leaves; None without one.
     """
 
@@ -53,7 +52,6 @@ class Terms:
     namespace: str | None
     settings: Settings
     timeouts: Mapping[str, float]
-    time_scale: float = 1.0
     allowance: Callable[[], Allowance | None] = lambda: None
 
     def options(self, wait: Wait, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +61,7 @@ class Terms:
             "poll": self._poll(),
             "mode": self.settings.mode,
             "fail_fast": self.settings.fail_fast,
-            "grace": self._grace(),
+            "grace": self.settings.grace,
             "stable_for": self.settings.stable_for,
         }
         options.update({name: value for name, value in given.items() if value is not None})
@@ -73,13 +71,6 @@ class Terms:
         # A table that was replaced in a conftest has its say where nobody set the option.
         given = self.settings.source("poll") != DEFAULT
         return self.settings.poll if given else self.timeouts["poll"]
-
-    def _grace(self) -> float | None:
-        if self.settings.grace is not None or self.time_scale == 1.0:
-            return self.settings.grace
-        from pytest_kwait.engine.options import GRACE_LONG
-
-        return GRACE_LONG * self.time_scale
 
 
 class BoundWait:

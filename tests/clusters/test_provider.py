@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.api.session import Session
 from pytest_kwait.clusters import PROVIDERS, choose, connect
 from pytest_kwait.clusters.connection import ConnectedCluster
 from pytest_kwait.errors import ClusterError, InvalidArgument
@@ -105,6 +106,7 @@ def test_connecting_gives_the_cluster_that_somebody_else_started(
     cluster = connect(str(file), provider="embedded", time_scale=0.1)
     assert (cluster.provider, cluster.time_scale) == ("embedded", 0.1)
     assert (cluster.kubeconfig, cluster.context) == (file, None)
+    assert Session.of(cluster.client()).time_scale == 0.1
     assert let_in == ["https://a.example:6443"]
     cluster.stop()
     assert file.exists(), "it is not ours to end"

@@ -18,7 +18,7 @@ FORMS = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s
 
 
 def test_nothing_given_is_the_table_and_the_defaults() -> None:
-    assert resolve({}, timeout="job") == WaitSettings(900.0, 2.0, "watch", True, 45.0, 0.0)
+    assert resolve({}, timeout="job") == WaitSettings(900.0, 2.0, "watch", True, None, 0.0)
 
 
 def test_none_is_not_given() -> None:
@@ -46,6 +46,17 @@ def test_durations_in_every_form() -> None:
 @pytest.mark.parametrize(("grace", "short"), [(45.0, 5.0), (3.0, 3.0), (0.0, 0.0)])
 def test_short_grace_is_never_longer_than_the_long_one(grace: float, short: float) -> None:
     assert WaitSettings(1.0, grace=grace).short_grace == short
+
+
+@pytest.mark.parametrize(
+    ("grace", "long", "short"), [(None, 4.5, 0.5), (20.0, 20.0, 0.5), (0.2, 0.2, 0.2)]
+)
+def test_default_graces_shrink_with_the_time_of_the_cluster(
+    grace: float | None, long: float, short: float
+) -> None:
+    settings = WaitSettings(1.0, grace=grace, time_scale=0.1)
+
+    assert (settings.long_grace, settings.short_grace) == (long, short)
 
 
 @pytest.mark.parametrize(

@@ -80,15 +80,6 @@ def test_waits_without_namespace_refuse_one() -> None:
     )
 
 
-def test_grace_shrinks_with_the_clusters_time_unless_it_was_set() -> None:
-    _, options = BoundWait(_WAIT, terms(time_scale=0.1))("pi")
-    assert options["grace"] == 4.5
-    _, options = BoundWait(_WAIT, terms(settings(grace="20s"), time_scale=0.1))("pi")
-    assert options["grace"] == 20.0
-    _, options = BoundWait(_WAIT, terms(time_scale=0.1))("pi", grace="30s")
-    assert options["grace"] == "30s"
-
-
 @pytest.mark.parametrize(("left", "cut"), [(50.06, 50.0), (0.0, 0.1), (901.0, 900.0)])
 def test_a_limit_ends_before_the_tests_own(left: float, cut: float) -> None:
     allowance = Allowance(left, "the test's own timeout of 1m0s (pytest-timeout)")
