@@ -50,6 +50,7 @@ class StatusError(Exception):
         message: the text for people.
         details: the `details` object; None for none.
         headers: further HTTP headers, for example `Retry-After`.
+        metadata: the `metadata` object, which is empty but for expired pages.
     """
 
     def __init__(
@@ -59,12 +60,14 @@ class StatusError(Exception):
         message: str,
         details: Obj | None = None,
         headers: Mapping[str, str] | None = None,
+        metadata: Obj | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = details
+        self.metadata = metadata or {}
         self.headers: Mapping[str, str] = headers or {}
 
     def status(self) -> Obj:
@@ -72,7 +75,7 @@ class StatusError(Exception):
         status: Obj = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
         }

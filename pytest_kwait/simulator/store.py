@@ -221,6 +221,10 @@ class Store:
 
         return stop
 
+    def watchers(self, resource: str) -> int:
+        """How many follow the resource."""
+        return len(self._bucket(resource).watchers)
+
     def listen(self, listener: Callable[[str, Change], None]) -> None:
         """Call `listener` with each further change of any resource, before the watchers."""
         self._listeners.append(listener)

@@ -97,8 +97,7 @@ def page(api: ClusterApi, kind: Kind, namespace: str | None, options: ListOption
                     410,
                     "Expired",
                     _COMPACTED,
-                    None,
-                    {"continue": continue_token(-1, start)},
+                    metadata={"continue": continue_token(-1, start)},
                 ) from None
         else:
             entries = store.entries(kind.bucket, namespace)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.simulator.patches import json_patch, merge_patch, read_patch
+from pytest_kwait.simulator.schema import shape_of
+from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.strategic_merge import strategic_merge
+
+POD = shape_of("", "v1", "Pod")
+
+
+def spec(**fields: Any) -> dict[str, Any]:
+    return {"spec": fields}
+
+
+def test_a_merge_patch_sets_removes_and_replaces_lists() -> None:
+    target = {"a": {"b": 1, "c": 2}, "l": [1, 2], "k": 0}
+    assert merge_patch(target, {"a": {"b": None, "d": 3}, "l": [9], "k": {"x": {"y": None}}}) == {
+        "a": {"c": 2, "d": 3},
+        "l": [9],
+        "k": {"x": {}},
+    }
+    assert target == {"a": {"b": 1, "c": 2}, "l": [1, 2], "k": 0}
+
+
+def test_a_json_patch_does_its_operations_in_order() -> None:
+    operations = [
+        {"op": "test", "path": "/a", "value": 1},
+        {"op": "add", "path": "/b", "value": 2},
+        {"op": "remove", "path": "/a"},
+    ]
+    assert json_patch({"a": 1}, operations) == {"b": 2}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "test", "path": "/a", "value": 2},
+        {"op": "remove", "path": "/none"},
+        {"op": "nope", "path": "/a"},
+        {"path": "/a"},
+    ],
+)
+def test_an_operation_that_cannot_be_done_is_refused(operation: dict[str, Any]) -> None:
+    with pytest.raises(StatusError) as refused:
+        json_patch({"a": 1}, [operation])
+    assert (refused.value.code, refused.value.reason) == (422, "Invalid")
+    assert refused.value.message == (
+        "the server rejected our request due to an error in our request"
+    )
+
+
+def test_what_is_no_patch_is_a_bad_request() -> None:
+    with pytest.raises(StatusError) as refused:
+        json_patch({}, {"op": "add"})
+    assert refused.value.message == (
+        "error decoding patch: json: cannot unmarshal object into Go value of type "
+        "[]handlers.jsonPatchOp"
+    )
+    with pytest.raises(StatusError, match="error decoding patch"):
+        read_patch(b"nope")
+
+
+def test_items_are_merged_by_their_key_and_new_ones_come_first() -> None:
+    target = spec(containers=[{"name": "a", "image": "x", "tty": True}, {"name": "b"}])
+    patch = spec(containers=[{"name": "a", "image": "y"}, {"name": "n"}])
+    assert strategic_merge(target, patch, POD) == spec(
+        containers=[{"name": "a", "image": "y", "tty": True}, {"name": "n"}, {"name": "b"}]
+    )
+
+
+def test_items_are_deleted_by_directive() -> None:
+    target = spec(containers=[{"name": "a"}, {"name": "b"}])
+    patch = spec(containers=[{"name": "a", "$patch": "delete"}])
+    assert strategic_merge(target, patch, POD) == spec(containers=[{"name": "b"}])
+
+
+def test_lists_without_a_key_are_replaced() -> None:
+    target = spec(tolerations=[{"key": "a"}])
+    patch = spec(tolerations=[{"key": "b"}])
+    assert strategic_merge(target, patch, POD) == patch
+
+
+def test_a_whole_list_is_replaced_by_directive() -> None:
+    target = spec(containers=[{"name": "a"}, {"name": "b"}])
+    patch = spec(containers=[{"$patch": "replace"}, {"name": "c"}])
+    assert strategic_merge(target, patch, POD) == spec(containers=[{"name": "c"}])
+
+
+def test_values_are_joined_and_taken_out_of_lists_of_values() -> None:
+    target = {"metadata": {"finalizers": ["a/a", "b/b"]}}
+    added = strategic_merge(target, {"metadata": {"finalizers": ["c/c"]}}, POD)
+    assert sorted(added["metadata"]["finalizers"]) == ["a/a", "b/b", "c/c"]
+    taken = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/a"]}}
+    assert strategic_merge(target, taken, POD) == {"metadata": {"finalizers": ["b/b"]}}
+
+
+def test_retained_keys_drop_the_others() -> None:
+    target = spec(volumes=[{"name": "v", "emptyDir": {}}])
+    patch = spec(
+        volumes=[{"name": "v", "$retainKeys": ["name", "configMap"], "configMap": {"name": "m"}}]
+    )
+    assert strategic_merge(target, patch, POD) == spec(
+        volumes=[{"name": "v", "configMap": {"name": "m"}}]
+    )
+
+
+def test_the_order_of_items_can_be_set() -> None:
+    target = spec(containers=[{"name": "a"}, {"name": "b"}])
+    patch = {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}
+    assert strategic_merge(target, patch, POD) == spec(containers=[{"name": "b"}, {"name": "a"}])
+
+
+def test_an_item_without_its_key_is_refused() -> None:
+    with pytest.raises(StatusError) as refused:
+        strategic_merge(spec(containers=[]), spec(containers=[{"image": "z"}]), POD)
+    assert refused.value.code == 500
+    assert refused.value.message == "map: map[image:z] does not contain declared merge key: name"
+
+
+def test_an_unknown_directive_is_refused() -> None:
+    with pytest.raises(StatusError, match="Unknown patch type nope"):
+        strategic_merge({}, {"$patch": "nope"}, POD)

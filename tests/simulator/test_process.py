@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.simulator.process import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_cluster_ends_with_its_owner_and_takes_its_kubeconfig_along(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    owned, owner = os.pipe()
+    readable, ready = os.pipe()
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "pytest_kwait.simulator",
+            "--nodes=1",
+            f"--kubeconfig={kubeconfig}",
+            f"--ready-fd={ready}",
+            f"--owner-fd={owned}",
+        ],
+        pass_fds=(owned, ready),
+    )
+    os.close(owned)
+    os.close(ready)
+    try:
+        with os.fdopen(readable) as file:
+            assert file.readline().startswith("ready https://127.0.0.1:")
+        assert kubeconfig.stat().st_mode & 0o777 == 0o600
+        os.close(owner)
+        assert process.wait(5) == 0
+        assert not kubeconfig.exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--nodes=-1"], "--nodes must not be negative"),
+        (["--port=70000"], "--port must be between 0 and 65535"),
+        (["--time=slow"], "invalid choice: 'slow'"),
+    ],
+)
+def test_bad_arguments_are_told(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--kubeconfig=x", *arguments])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_process_does_not_import_what_costs() -> None:
+    check = (
+        "import sys, pytest_kwait.simulator.process, pytest_kwait.simulator.controllers;"
+        "print([name for name in ('kubernetes', 'pytest', 'yaml') if name in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "[]\n"
