@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.simulator.decoded import Decoded
 from pytest_kwait.simulator.field_sets import (
     Path,
     Paths,
@@ -24,7 +25,7 @@ from pytest_kwait.simulator.ownership import (
     owned,
     write_managers,
 )
-from pytest_kwait.simulator.schema import Decoded, Form, struct_of
+from pytest_kwait.simulator.schema import Form, struct_of
 from pytest_kwait.simulator.status_error import StatusError, bad_request
 from pytest_kwait.simulator.store import key_of
 

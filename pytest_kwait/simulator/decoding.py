@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.caller import Caller, internal
-from pytest_kwait.simulator.schema import Decoded, Form, struct_of
+from pytest_kwait.simulator.decoded import Decoded
+from pytest_kwait.simulator.schema import Form, struct_of
 from pytest_kwait.simulator.status_error import bad_request
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.decoded import Decoded
 from pytest_kwait.simulator.field_sets import Paths, compare, decode_set, encode_set
-from pytest_kwait.simulator.schema import Decoded, Form, shape_of
+from pytest_kwait.simulator.schema import Form, shape_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller

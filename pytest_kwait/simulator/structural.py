@@ -14,9 +14,9 @@ from pytest_kwait.simulator.schema_rules import check
 from pytest_kwait.simulator.status_error import invalid, invalid_value
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.decoded import Decoded
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
-    from pytest_kwait.simulator.schema import Decoded
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["Structure"]

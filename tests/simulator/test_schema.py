@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.simulator.decoded import Decoded
 from pytest_kwait.simulator.registry import Registry
-from pytest_kwait.simulator.schema import Decoded, shape_of, struct_of
+from pytest_kwait.simulator.schema import shape_of, struct_of
 from pytest_kwait.simulator.status_error import StatusError
 
 KINDS = Registry()

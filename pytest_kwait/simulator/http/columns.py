@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.http.ages import UNKNOWN, age, since
 from pytest_kwait.simulator.http.pod_cells import pod_cells
-from pytest_kwait.simulator.selectors import selector_text
+from pytest_kwait.simulator.http.workload_cells import (
+    NONE,
+    controller_cells,
+    cron_job_cells,
+    daemon_set_cells,
+    deployment_cells,
+    job_cells,
+    labels_text,
+    replica_set_cells,
+    stateful_set_cells,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,8 +28,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["BUILT_IN", "GENERIC", "Columns", "definition"]
-
-NONE = "<none>"
 
 
 @dataclass(frozen=True)
@@ -64,133 +72,8 @@ def _whole(*names: str) -> list[tuple[str, str, int]]:
     return [(name, "integer", 0) for name in names]
 
 
-def _labels(labels: dict[str, str] | None) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
-
-
-def _selector(selector: Obj | None) -> str:
-    return selector_text(selector) if selector else NONE
-
-
-def _containers(spec: Obj) -> list[str]:
-    containers = spec.get("template", {}).get("spec", {}).get("containers", [])
-    return [
-        ",".join(one["name"] for one in containers),
-        ",".join(one.get("image", "") for one in containers),
-    ]
-
-
 def _joined(values: Iterable[str]) -> str:
     return ",".join(values) or NONE
-
-
-def _deployment(obj: Obj) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status", {})
-    return [
-        _name(obj),
-        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
-        status.get("updatedReplicas", 0),
-        status.get("availableReplicas", 0),
-        age(obj),
-        *_containers(spec),
-        _selector(spec.get("selector")),
-    ]
-
-
-def _replica_set(obj: Obj) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status", {})
-    return [
-        _name(obj),
-        spec.get("replicas", 0),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-        age(obj),
-        *_containers(spec),
-        _selector(spec.get("selector")),
-    ]
-
-
-def _controller(obj: Obj) -> list[Any]:
-    cells = _replica_set({**obj, "spec": {**obj["spec"], "selector": None}})
-    return [*cells[:-1], _labels(obj["spec"].get("selector"))]
-
-
-def _stateful_set(obj: Obj) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status", {})
-    ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
-    return [_name(obj), ready, age(obj), *_containers(spec)]
-
-
-def _daemon_set(obj: Obj) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status", {})
-    counts = (
-        "desiredNumberScheduled",
-        "currentNumberScheduled",
-        "numberReady",
-        "updatedNumberScheduled",
-        "numberAvailable",
-    )
-    return [
-        _name(obj),
-        *(status.get(count, 0) for count in counts),
-        _labels(spec.get("template", {}).get("spec", {}).get("nodeSelector")),
-        age(obj),
-        *_containers(spec),
-        _selector(spec.get("selector")),
-    ]
-
-
-def _job(obj: Obj) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status", {})
-    succeeded = status.get("succeeded", 0)
-    if "completions" in spec:
-        completions = f"{succeeded}/{spec['completions']}"
-    elif spec.get("parallelism", 1) > 1:
-        completions = f"{succeeded}/1 of {spec['parallelism']}"
-    else:
-        completions = f"{succeeded}/1"
-    true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
-    state = "Running"
-    for condition, shown in (
-        ("Complete", "Complete"),
-        ("Failed", "Failed"),
-        ("Suspended", "Suspended"),
-        ("FailureTarget", "FailureTarget"),
-        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
-    ):
-        if condition in true:
-            state = shown
-            break
-    else:
-        if obj["metadata"].get("deletionTimestamp"):
-            state = "Terminating"
-    start = status.get("startTime")
-    duration = since(start, status.get("completionTime")) if start else ""
-    return [
-        _name(obj),
-        state,
-        completions,
-        duration,
-        age(obj),
-        *_containers(spec),
-        _selector(spec.get("selector")),
-    ]
-
-
-def _cron_job(obj: Obj) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status", {})
-    last = status.get("lastScheduleTime")
-    return [
-        _name(obj),
-        spec.get("schedule", ""),
-        spec.get("timeZone", NONE),
-        "True" if spec.get("suspend") else "False",
-        len(status.get("active", ())),
-        since(last) if last else NONE,
-        age(obj),
-        *_containers(spec.get("jobTemplate", {}).get("spec", {})),
-        NONE,
-    ]
 
 
 def _node(obj: Obj) -> list[Any]:
@@ -247,7 +130,7 @@ def _service(obj: Obj) -> list[Any]:
         external,
         ",".join(ports) or NONE,
         age(obj),
-        _labels(spec.get("selector")),
+        labels_text(spec.get("selector")),
     ]
 
 
@@ -307,7 +190,7 @@ _TEMPLATE = _wide("Containers", "Images")
 BUILT_IN: dict[str, Columns] = {
     "configmaps": _columns(_config_map, "Name", "Data", "Age"),
     "cronjobs.batch": _columns(
-        _cron_job,
+        cron_job_cells,
         "Name",
         "Schedule",
         "Timezone",
@@ -319,7 +202,7 @@ BUILT_IN: dict[str, Columns] = {
         *_wide("Selector"),
     ),
     "daemonsets.apps": _columns(
-        _daemon_set,
+        daemon_set_cells,
         "Name",
         *_whole("Desired", "Current", "Ready", "Up-to-date", "Available"),
         "Node Selector",
@@ -328,7 +211,7 @@ BUILT_IN: dict[str, Columns] = {
         *_wide("Selector"),
     ),
     "deployments.apps": _columns(
-        _deployment,
+        deployment_cells,
         "Name",
         "Ready",
         "Up-to-date",
@@ -348,7 +231,7 @@ BUILT_IN: dict[str, Columns] = {
         *_wide("First Seen", "Count", "Name"),
     ),
     "jobs.batch": _columns(
-        _job,
+        job_cells,
         "Name",
         "Status",
         "Completions",
@@ -378,7 +261,7 @@ BUILT_IN: dict[str, Columns] = {
         *_wide("IP", "Node", "Nominated Node", "Readiness Gates"),
     ),
     "replicasets.apps": _columns(
-        _replica_set,
+        replica_set_cells,
         "Name",
         *_whole("Desired", "Current", "Ready"),
         "Age",
@@ -386,7 +269,7 @@ BUILT_IN: dict[str, Columns] = {
         *_wide("Selector"),
     ),
     "replicationcontrollers": _columns(
-        _controller,
+        controller_cells,
         "Name",
         *_whole("Desired", "Current", "Ready"),
         "Age",
@@ -405,5 +288,5 @@ BUILT_IN: dict[str, Columns] = {
         "Age",
         *_wide("Selector"),
     ),
-    "statefulsets.apps": _columns(_stateful_set, "Name", "Ready", "Age", *_TEMPLATE),
+    "statefulsets.apps": _columns(stateful_set_cells, "Name", "Ready", "Age", *_TEMPLATE),
 }

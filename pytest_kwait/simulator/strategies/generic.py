@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.simulator.decoded import Decoded
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.schema import Decoded, learned_defaults, struct_of
+from pytest_kwait.simulator.schema import learned_defaults, struct_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller

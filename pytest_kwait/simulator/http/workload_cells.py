@@ -1,0 +1,162 @@
+"""The rows of kinds that have a pod template.
+
+Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.http.ages import age, since
+from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.selectors import selector_text
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "NONE",
+    "controller_cells",
+    "cron_job_cells",
+    "daemon_set_cells",
+    "deployment_cells",
+    "job_cells",
+    "labels_text",
+    "replica_set_cells",
+    "stateful_set_cells",
+]
+
+NONE = "<none>"
+
+
+def labels_text(labels: dict[str, str] | None) -> str:
+    """Labels in their order, joined."""
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
+
+
+def _selector(selector: Obj | None) -> str:
+    return selector_text(selector) if selector else NONE
+
+
+def _containers(spec: Obj) -> list[str]:
+    containers = spec.get("template", {}).get("spec", {}).get("containers", [])
+    return [
+        ",".join(one["name"] for one in containers),
+        ",".join(one.get("image", "") for one in containers),
+    ]
+
+
+def deployment_cells(obj: Obj) -> list[Any]:
+    """A deployment's row."""
+    spec, status = obj["spec"], obj.get("status", {})
+    return [
+        name_of(obj),
+        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+        age(obj),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def replica_set_cells(obj: Obj) -> list[Any]:
+    """A replica set's row."""
+    spec, status = obj["spec"], obj.get("status", {})
+    return [
+        name_of(obj),
+        spec.get("replicas", 0),
+        status.get("replicas", 0),
+        status.get("readyReplicas", 0),
+        age(obj),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def controller_cells(obj: Obj) -> list[Any]:
+    """A replication controller's row."""
+    cells = replica_set_cells({**obj, "spec": {**obj["spec"], "selector": None}})
+    return [*cells[:-1], labels_text(obj["spec"].get("selector"))]
+
+
+def stateful_set_cells(obj: Obj) -> list[Any]:
+    """A stateful set's row."""
+    spec, status = obj["spec"], obj.get("status", {})
+    ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
+    return [name_of(obj), ready, age(obj), *_containers(spec)]
+
+
+def daemon_set_cells(obj: Obj) -> list[Any]:
+    """A daemon set's row."""
+    spec, status = obj["spec"], obj.get("status", {})
+    counts = (
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "numberReady",
+        "updatedNumberScheduled",
+        "numberAvailable",
+    )
+    return [
+        name_of(obj),
+        *(status.get(count, 0) for count in counts),
+        labels_text(spec.get("template", {}).get("spec", {}).get("nodeSelector")),
+        age(obj),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def job_cells(obj: Obj) -> list[Any]:
+    """A job's row."""
+    spec, status = obj["spec"], obj.get("status", {})
+    succeeded = status.get("succeeded", 0)
+    if "completions" in spec:
+        completions = f"{succeeded}/{spec['completions']}"
+    elif spec.get("parallelism", 1) > 1:
+        completions = f"{succeeded}/1 of {spec['parallelism']}"
+    else:
+        completions = f"{succeeded}/1"
+    true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
+    state = "Running"
+    for condition, shown in (
+        ("Complete", "Complete"),
+        ("Failed", "Failed"),
+        ("Suspended", "Suspended"),
+        ("FailureTarget", "FailureTarget"),
+        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+    ):
+        if condition in true:
+            state = shown
+            break
+    else:
+        if obj["metadata"].get("deletionTimestamp"):
+            state = "Terminating"
+    start = status.get("startTime")
+    duration = since(start, status.get("completionTime")) if start else ""
+    return [
+        name_of(obj),
+        state,
+        completions,
+        duration,
+        age(obj),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def cron_job_cells(obj: Obj) -> list[Any]:
+    """A cron job's row."""
+    spec, status = obj["spec"], obj.get("status", {})
+    last = status.get("lastScheduleTime")
+    return [
+        name_of(obj),
+        spec.get("schedule", ""),
+        spec.get("timeZone", NONE),
+        "True" if spec.get("suspend") else "False",
+        len(status.get("active", ())),
+        since(last) if last else NONE,
+        age(obj),
+        *_containers(spec.get("jobTemplate", {}).get("spec", {})),
+        NONE,
+    ]
