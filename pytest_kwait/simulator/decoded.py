@@ -96,7 +96,7 @@ class Decoded:
             if form is Form.TEXT:
                 if not isinstance(item, str):
                     raise self._mismatch(item, shape, struct, path + field)
-                if item or shape.default is not None or field in _EMPTY_KEPT:
+                if item or shape.default == "" or field in _EMPTY_KEPT:
                     clean[field] = item
             elif form is Form.STRUCT:
                 if not isinstance(item, dict):
