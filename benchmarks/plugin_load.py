@@ -26,6 +26,7 @@ def main() -> int:
         Path(folder, "test_empty.py").write_text("def test_empty():\n    pass\n")
         command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *_PLUGINS]
         environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is kept, as usual
 
         def run(*options: str) -> float:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)

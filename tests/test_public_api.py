@@ -85,7 +85,7 @@ def test_loading_the_plugin_imports_the_standard_library_and_pytest_alone() -> N
     before = imported("import pytest, dataclasses")
     program = """
 import pytest, pytest_kwait.plugin, importlib
-for name in pytest_kwait.plugin.pytest_plugins:
+for name in pytest_kwait.plugin.MODULES:
     importlib.import_module(name)
 """
     added = imported(program) - before

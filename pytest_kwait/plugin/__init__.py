@@ -1,13 +1,19 @@
 """What pytest touches: hooks, options, fixtures and markers, thin over the rooms below.
 
-Only this tuple lives here; each module owns its hooks and can be switched off by itself, as with
-`-p no:pytest_kwait.plugin.header`. Modules import the standard library and pytest at the top and
-everything else where it is used: a suite that waits for nothing must not pay for it.
+Only the list of its modules lives here; each owns its hooks and can be switched off by itself, as
+with `-p no:pytest_kwait.plugin.header`. Modules import the standard library and pytest at the top
+and everything else where it is used: a suite that waits for nothing must not pay for it.
 """
 
 from __future__ import annotations
 
-pytest_plugins = (
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+MODULES = (
     "pytest_kwait.plugin.options",
     "pytest_kwait.plugin.settings",
     "pytest_kwait.plugin.header",
@@ -20,3 +26,14 @@ pytest_plugins = (
     "pytest_kwait.plugin.waits",
     "pytest_kwait.plugin.preconditions",
 )
+
+
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Register the modules.
+
+    `pytest_plugins` would do the same, but pytest then searches the metadata of everything that is
+    installed once for each of them, which costs more than all the rest of loading.
+    """
+    for name in MODULES:
+        if not pluginmanager.is_blocked(name):
+            pluginmanager.register(import_module(name), name)

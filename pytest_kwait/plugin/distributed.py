@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
+import os
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
@@ -59,7 +59,7 @@ class Run:
     def __init__(self, id: str, worker: str, source: ClusterSource) -> None:
         self.id = id
         self.worker = worker
-        self.nonce = secrets.token_hex(4)
+        self.nonce = os.urandom(4).hex()
         self.source = source
 
 
@@ -179,7 +179,7 @@ class ClusterDesk:
         import threading
 
         self._source = source
-        self.secret = secrets.token_hex(16)
+        self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._closing = False
@@ -250,7 +250,7 @@ def pytest_configure(config: pytest.Config) -> None:
         source: ClusterSource = RemoteSource(handed["port"], handed["secret"])
         config.stash[run_key] = Run(handed["run"], config.workerinput["workerid"], source)  # type: ignore[attr-defined] # pytest-xdist's own way to hand things to a worker
         return
-    name = settings.run_id or secrets.token_hex(3)
+    name = settings.run_id or os.urandom(3).hex()
     config.stash[run_key] = Run(name, "", OwnedSource(settings))
 
 

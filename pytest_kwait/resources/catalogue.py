@@ -6,10 +6,9 @@ Reading the list imports no wait: a wait's module is imported when its function 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pytest_kwait.errors import InvalidArgument
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["WAITS", "Wait"]
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """One wait.
 
     Args:
