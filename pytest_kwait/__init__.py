@@ -25,6 +25,12 @@ if TYPE_CHECKING:
         WaitFailed,
         WaitTimeout,
     )
+    from pytest_kwait.resources.containers import (
+        wait_for_container_running,
+        wait_for_container_started,
+        wait_for_container_terminated,
+        wait_for_container_to_fail,
+    )
     from pytest_kwait.resources.general import wait_for
     from pytest_kwait.resources.jobs import (
         get_job_pods,
@@ -35,7 +41,53 @@ if TYPE_CHECKING:
         wait_for_job_pods_succeeded,
     )
     from pytest_kwait.resources.minions import wait_for_pods_on_minions
+    from pytest_kwait.resources.node_agents import wait_for_pods_running_on_nodes
+    from pytest_kwait.resources.node_sets import (
+        wait_for_all_nodes_schedulable,
+        wait_for_nodes_ready,
+        wait_for_total_healthy,
+    )
+    from pytest_kwait.resources.nodes import (
+        wait_for_node_condition,
+        wait_for_node_heartbeat_after,
+        wait_for_node_not_ready,
+        wait_for_node_ready,
+        wait_for_node_schedulable,
+    )
     from pytest_kwait.resources.pod_info import FakePodInfo, PodInfo
+    from pytest_kwait.resources.pod_lifetimes import (
+        wait_for_pod_not_found,
+        wait_for_pod_observed_generation,
+        wait_for_pod_scheduled,
+        wait_for_pod_terminating,
+        wait_for_pod_unschedulable,
+    )
+    from pytest_kwait.resources.pod_numbers import (
+        wait_for_number_of_pods,
+        wait_for_pods_running,
+        wait_for_pods_scheduling_gated,
+        wait_for_pods_with_scheduling_gates,
+    )
+    from pytest_kwait.resources.pod_phases import (
+        wait_for_pod_condition,
+        wait_for_pod_failed_reason,
+        wait_for_pod_no_longer_running,
+        wait_for_pod_not_pending,
+        wait_for_pod_ready,
+        wait_for_pod_running,
+        wait_for_pod_running_ready,
+        wait_for_pod_success,
+        wait_for_pod_terminated,
+    )
+    from pytest_kwait.resources.pod_selections import (
+        wait_for_almost_all_pods_ready,
+        wait_for_pods_running_ready,
+        wait_for_pods_with_label,
+        wait_for_pods_with_label_running,
+        wait_for_pods_with_label_running_ready,
+        wait_for_pods_with_label_scheduled,
+    )
+    from pytest_kwait.resources.responding import wait_for_pods_responding
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.bound_wait import BoundWait
     from pytest_kwait.suite.manifests import InvalidManifest
@@ -70,13 +122,51 @@ __all__ = [
     "WaitTimeout",
     "get_job_pods",
     "wait_for",
+    "wait_for_all_nodes_schedulable",
+    "wait_for_almost_all_pods_ready",
     "wait_for_cache_sync",
+    "wait_for_container_running",
+    "wait_for_container_started",
+    "wait_for_container_terminated",
+    "wait_for_container_to_fail",
     "wait_for_job_complete",
     "wait_for_job_failed",
     "wait_for_job_finish",
     "wait_for_job_pods_running",
     "wait_for_job_pods_succeeded",
+    "wait_for_node_condition",
+    "wait_for_node_heartbeat_after",
+    "wait_for_node_not_ready",
+    "wait_for_node_ready",
+    "wait_for_node_schedulable",
+    "wait_for_nodes_ready",
+    "wait_for_number_of_pods",
+    "wait_for_pod_condition",
+    "wait_for_pod_failed_reason",
+    "wait_for_pod_no_longer_running",
+    "wait_for_pod_not_found",
+    "wait_for_pod_not_pending",
+    "wait_for_pod_observed_generation",
+    "wait_for_pod_ready",
+    "wait_for_pod_running",
+    "wait_for_pod_running_ready",
+    "wait_for_pod_scheduled",
+    "wait_for_pod_success",
+    "wait_for_pod_terminated",
+    "wait_for_pod_terminating",
+    "wait_for_pod_unschedulable",
     "wait_for_pods_on_minions",
+    "wait_for_pods_responding",
+    "wait_for_pods_running",
+    "wait_for_pods_running_on_nodes",
+    "wait_for_pods_running_ready",
+    "wait_for_pods_scheduling_gated",
+    "wait_for_pods_with_label",
+    "wait_for_pods_with_label_running",
+    "wait_for_pods_with_label_running_ready",
+    "wait_for_pods_with_label_scheduled",
+    "wait_for_pods_with_scheduling_gates",
+    "wait_for_total_healthy",
 ]
 
 _HOMES = {
@@ -106,6 +196,58 @@ _HOMES = {
     ),
     "resources.minions": ("wait_for_pods_on_minions",),
     "resources.pod_info": ("FakePodInfo", "PodInfo"),
+    "resources.containers": (
+        "wait_for_container_running",
+        "wait_for_container_started",
+        "wait_for_container_terminated",
+        "wait_for_container_to_fail",
+    ),
+    "resources.node_agents": ("wait_for_pods_running_on_nodes",),
+    "resources.node_sets": (
+        "wait_for_all_nodes_schedulable",
+        "wait_for_nodes_ready",
+        "wait_for_total_healthy",
+    ),
+    "resources.nodes": (
+        "wait_for_node_condition",
+        "wait_for_node_heartbeat_after",
+        "wait_for_node_not_ready",
+        "wait_for_node_ready",
+        "wait_for_node_schedulable",
+    ),
+    "resources.pod_lifetimes": (
+        "wait_for_pod_not_found",
+        "wait_for_pod_observed_generation",
+        "wait_for_pod_scheduled",
+        "wait_for_pod_terminating",
+        "wait_for_pod_unschedulable",
+    ),
+    "resources.pod_numbers": (
+        "wait_for_number_of_pods",
+        "wait_for_pods_running",
+        "wait_for_pods_scheduling_gated",
+        "wait_for_pods_with_scheduling_gates",
+    ),
+    "resources.pod_phases": (
+        "wait_for_pod_condition",
+        "wait_for_pod_failed_reason",
+        "wait_for_pod_no_longer_running",
+        "wait_for_pod_not_pending",
+        "wait_for_pod_ready",
+        "wait_for_pod_running",
+        "wait_for_pod_running_ready",
+        "wait_for_pod_success",
+        "wait_for_pod_terminated",
+    ),
+    "resources.pod_selections": (
+        "wait_for_almost_all_pods_ready",
+        "wait_for_pods_running_ready",
+        "wait_for_pods_with_label",
+        "wait_for_pods_with_label_running",
+        "wait_for_pods_with_label_running_ready",
+        "wait_for_pods_with_label_scheduled",
+    ),
+    "resources.responding": ("wait_for_pods_responding",),
     "suite.bench": ("Bench",),
     "suite.bound_wait": ("BoundWait",),
     "suite.manifests": ("InvalidManifest",),

@@ -48,9 +48,7 @@ def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
     tree = ast.parse(Path(pytest_kwait.__file__).read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {
-        (node.module or "").removeprefix("pytest_kwait."): tuple(
-            alias.name for alias in node.names
-        )
+        (node.module or "").removeprefix("pytest_kwait."): tuple(alias.name for alias in node.names)
         for node in block.body
         if isinstance(node, ast.ImportFrom)
     }
@@ -109,6 +107,8 @@ for name in pytest_kwait.plugin.MODULES:
         "pytest_kwait.plugin.waits",
         "pytest_kwait.resources",
         "pytest_kwait.resources.catalogue",
+        "pytest_kwait.resources.node_catalogue",
+        "pytest_kwait.resources.pod_catalogue",
         "pytest_kwait.suite",
         "pytest_kwait.suite.settings",
         "pytest_kwait.suite.values",

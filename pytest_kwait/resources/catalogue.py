@@ -11,9 +11,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.resources.node_catalogue import NODE_POD_WAITS, NODE_WAITS
+from pytest_kwait.resources.pod_catalogue import POD_WAITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = ["WAITS", "Wait"]
 
@@ -79,6 +81,21 @@ class Wait(NamedTuple):
         condition(*bound.args, **bound.kwargs)
 
 
+def _rows(rows: Iterable[tuple[str, str, str, str, str]], *, namespaced: bool = True) -> list[Wait]:
+    return [
+        Wait(
+            name,
+            usage,
+            summary,
+            f"pytest_kwait.resources.{module}",
+            timeout,
+            namespaced=namespaced,
+            condition=name.removeprefix("wait_for_"),
+        )
+        for name, usage, summary, module, timeout in rows
+    ]
+
+
 _JOBS = "pytest_kwait.resources.jobs"
 
 _WAITS = (
@@ -142,6 +159,9 @@ _WAITS = (
         "minions",
         condition="pods_on_minions",
     ),
+    *_rows(POD_WAITS),
+    *_rows(NODE_WAITS, namespaced=False),
+    *_rows(NODE_POD_WAITS),
 )
 
 WAITS: Mapping[str, Wait] = MappingProxyType({wait.name: wait for wait in _WAITS})

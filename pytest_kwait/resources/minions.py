@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Deadline
 
-__all__ = ["FakePodInfo", "PodInfo", "PodsOnMinions", "pods_on_minions", "wait_for_pods_on_minions"]
+__all__ = [
+    "FakePodInfo",
+    "PodInfo",
+    "PodsOnMinions",
+    "named_pods",
+    "pods_on_minions",
+    "wait_for_pods_on_minions",
+]
 
 
 class _ControllerFields(TypedDict, total=False):
@@ -270,7 +277,7 @@ def pods_on_minions(
     if controller is not None:
         return PodsOnMinions(namespace, controller=_controller(controller), pod_info=pod_info)
     if pods is not None:
-        return PodsOnMinions(namespace, pods=_named(pods), pod_info=pod_info)
+        return PodsOnMinions(namespace, pods=named_pods(pods), pod_info=pod_info)
     text = selector_text(selector)
     if text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
@@ -332,7 +339,12 @@ def _controller(text: str) -> Sighting:
     return Sighting(resource, check_name("controller", name))
 
 
-def _named(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:
+def named_pods(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:
+    """Return the UIDs of pods by their names; empty where only the name is given.
+
+    Raises:
+        InvalidArgument: what is no pod as the API has it, nor a name.
+    """
     named: dict[str, str] = {}
     for pod in pods:
         metadata = pod.get("metadata") if isinstance(pod, Mapping) else {"name": pod}

@@ -9,7 +9,7 @@ from pytest_kwait.resources.doom.scheduling import scheduling_doom
 from pytest_kwait.resources.pods import is_finished, node_of, phase_label
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 __all__ = ["PlacedPod", "PlacedPods"]
 
@@ -31,10 +31,15 @@ class PlacedPods(Tally):
 
     Args:
         names: the only pods that count; None for all that are entered.
+        judge: what a pod counts as; None where all that matters is that it is placed.
     """
 
-    def __init__(self, names: Collection[str] | None = None) -> None:
-        super().__init__(_state)
+    def __init__(
+        self,
+        names: Collection[str] | None = None,
+        judge: Callable[[dict[str, Any], Doom | None], State] | None = None,
+    ) -> None:
+        super().__init__(judge or _state)
         self._names = names
         self._unknown: dict[str, PlacedPod] = {}
         self._known: set[str] = set()

@@ -29,12 +29,13 @@ def test_function_condition_and_usage_take_the_same(wait: Wait) -> None:
     module = sys.modules[wait.module]
     condition = [*inspect.signature(getattr(module, wait.condition)).parameters.values()]
 
-    assert [p.name for p in function[:2]] == ["client", "namespace"]
+    first = ["client", "namespace"] if wait.namespaced else ["client"]
+    assert [p.name for p in function[: len(first)]] == first
     assert function[-1].kind is inspect.Parameter.VAR_KEYWORD
     assert [(p.name, p.default, p.kind) for p in function[1:-1]] == [
         (p.name, p.default, p.kind) for p in condition
     ]
-    usage = inspect.Signature([p.replace(annotation=p.empty) for p in function[2:-1]])
+    usage = inspect.Signature([p.replace(annotation=p.empty) for p in function[len(first) : -1]])
     assert str(usage) == f"({wait.usage})"
 
 

@@ -1,0 +1,56 @@
+"""Pods that have ended for good: Succeeded, Failed, Evicted, killed for their memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_kwait.engine.container_states import current_state
+from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.verdicts import Patience
+
+__all__ = ["ending", "ending_doom", "how_it_ended"]
+
+
+def ending(pod: dict[str, Any]) -> str:
+    """Return how a pod has ended, with its reason; empty for one that has not.
+
+    A phase of Succeeded or Failed is never left: who replaces the pod makes another one.
+    """
+    status = pod.get("status") or {}
+    phase = status.get("phase")
+    if phase == "Succeeded":
+        return "the pod has succeeded"
+    if phase != "Failed":
+        return ""
+    parts = (status.get("reason"), status.get("message"))
+    why = ": ".join(" ".join(part.split()) for part in parts if part)
+    return f"the pod has failed: {why or _last_words(status)}"
+
+
+def ending_doom(pod: dict[str, Any], *, replaced: bool) -> Doom | None:
+    """Return the doom of a pod that has ended; None for one that has not.
+
+    Args:
+        pod: the pod.
+        replaced: whether a controller makes another one in its place: then nothing is lost.
+    """
+    text = ending(pod)
+    return Doom(text, Patience.SHORT) if text and not replaced else None
+
+
+def _last_words(status: dict[str, Any]) -> str:
+    """Return how the first container ended that did not end well."""
+    for statuses in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(statuses) or ():
+            state, facts = current_state(container)
+            code = facts.get("exitCode")
+            if state == "terminated" and code != 0:
+                return f"container {container.get('name')} ended with {how_it_ended(facts)}"
+    return "no reason is given"
+
+
+def how_it_ended(terminated: dict[str, Any]) -> str:
+    """Return exit code and reason of a container's end, as they stand in a sentence."""
+    code, reason = terminated.get("exitCode"), terminated.get("reason")
+    text = "an unknown exit code" if code is None else f"exit code {code}"
+    return text if reason in (None, "", "Error", "Completed") else f"{text} ({reason})"

@@ -1,0 +1,216 @@
+"""The waits on pods and their containers, as rows of the catalogue: data alone.
+
+A row is name, arguments after client and namespace, summary, module, limit. The condition is made
+by the function of the same module that has the wait's name without `wait_for_`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["POD_WAITS"]
+
+POD_WAITS = (
+    (
+        "wait_for_pod_condition",
+        "pod, description, condition",
+        "a pod that a callable says is as awaited",
+        "pod_phases",
+        "pod",
+    ),
+    (
+        "wait_for_pod_running",
+        "pod",
+        "a pod in phase Running",
+        "pod_phases",
+        "pod",
+    ),
+    (
+        "wait_for_pod_ready",
+        "pod",
+        "a pod that is Running and ready",
+        "pod_phases",
+        "pod_start",
+    ),
+    (
+        "wait_for_pod_running_ready",
+        "pod",
+        "a pod that is Running and ready",
+        "pod_phases",
+        "pod",
+    ),
+    (
+        "wait_for_pod_success",
+        "pod",
+        "a pod in phase Succeeded",
+        "pod_phases",
+        "pod",
+    ),
+    (
+        "wait_for_pod_no_longer_running",
+        "pod",
+        "a pod in phase Succeeded or Failed",
+        "pod_phases",
+        "pod",
+    ),
+    (
+        "wait_for_pod_terminated",
+        "pod, reason",
+        "a pod that failed with a reason, or without any",
+        "pod_phases",
+        "pod",
+    ),
+    (
+        "wait_for_pod_failed_reason",
+        "pod, reason",
+        "a pod that failed with a reason",
+        "pod_phases",
+        "pod",
+    ),
+    (
+        "wait_for_pod_not_pending",
+        "pod",
+        "a pod in any phase but Pending",
+        "pod_phases",
+        "pod",
+    ),
+    (
+        "wait_for_pod_scheduled",
+        "pod",
+        "a pod that has a node",
+        "pod_lifetimes",
+        "pod_scheduled_before",
+    ),
+    (
+        "wait_for_pod_unschedulable",
+        "pod",
+        "a pod that no node can take",
+        "pod_lifetimes",
+        "pod",
+    ),
+    (
+        "wait_for_pod_terminating",
+        "pod",
+        "a pod that is being deleted",
+        "pod_lifetimes",
+        "pod_delete",
+    ),
+    (
+        "wait_for_pod_not_found",
+        "pod, uid=None",
+        "a pod that is gone, by its UID",
+        "pod_lifetimes",
+        "pod_delete",
+    ),
+    (
+        "wait_for_pod_observed_generation",
+        "pod, expected_generation, condition=None",
+        "a pod of which a generation has been observed",
+        "pod_lifetimes",
+        "pod",
+    ),
+    (
+        "wait_for_container_started",
+        "pod, container",
+        "a container that has passed its startup probe",
+        "containers",
+        "pod",
+    ),
+    (
+        "wait_for_container_running",
+        "pod, container",
+        "a container that runs",
+        "containers",
+        "pod",
+    ),
+    (
+        "wait_for_container_terminated",
+        "pod, container",
+        "a container that has ended",
+        "containers",
+        "pod",
+    ),
+    (
+        "wait_for_container_to_fail",
+        "pod, container, reason",
+        "a container that waits for a reason",
+        "containers",
+        "pod",
+    ),
+    (
+        "wait_for_number_of_pods",
+        "count, *, selector=None",
+        "an exact number of pods",
+        "pod_numbers",
+        "pod_scheduled_before",
+    ),
+    (
+        "wait_for_pods_running",
+        "count, *, selector=None",
+        "an exact number of pods that are Running and ready",
+        "pod_numbers",
+        "pod",
+    ),
+    (
+        "wait_for_pods_scheduling_gated",
+        "count, *, selector=None",
+        "an exact number of pods behind scheduling gates",
+        "pod_numbers",
+        "pod",
+    ),
+    (
+        "wait_for_pods_with_scheduling_gates",
+        "count, gates, *, selector=None",
+        "an exact number of pods with exactly these gates",
+        "pod_numbers",
+        "pod",
+    ),
+    (
+        "wait_for_pods_with_label",
+        "selector",
+        "a pod with a label",
+        "pod_selections",
+        "pods_list",
+    ),
+    (
+        "wait_for_pods_with_label_scheduled",
+        "selector",
+        "pods with a label, all with a node",
+        "pod_selections",
+        "pod_scheduled_before",
+    ),
+    (
+        "wait_for_pods_with_label_running",
+        "selector, count=1",
+        "enough pods with a label, all in phase Running",
+        "pod_selections",
+        "pod",
+    ),
+    (
+        "wait_for_pods_with_label_running_ready",
+        "selector, count",
+        "enough pods with a label, all Running and ready",
+        "pod_selections",
+        "pod",
+    ),
+    (
+        "wait_for_pods_running_ready",
+        "min_pods, allowed_not_ready=0, *, selector=None",
+        "enough pods Running and ready, and few that are not",
+        "pod_selections",
+        "pod",
+    ),
+    (
+        "wait_for_almost_all_pods_ready",
+        "min_pods, allowed_not_ready=0",
+        "the same, and few replicas missing",
+        "pod_selections",
+        "system_pods_startup",
+    ),
+    (
+        "wait_for_pods_responding",
+        "*, selector=None, pods=None, want_name=False, port=None, path=''",
+        "pods that answer through the API server's proxy",
+        "responding",
+        "pod_responding",
+    ),
+)
+"""Rows of the catalogue."""
