@@ -70,7 +70,12 @@ def serve_discovery(request: ApiRequest, kinds: Registry) -> web.Response | None
 
 def groups(kinds: Registry) -> list[Obj]:
     """The groups that are served, custom ones last."""
-    listed = [dict(group) for group in kinds.groups]
+    listed = []
+    for group in kinds.groups:
+        versions = [
+            entry for entry in group["versions"] if kinds.served(group["name"], entry["version"])
+        ]
+        listed.append({**group, "versions": versions})
     known = {group["name"] for group in listed}
     custom: dict[str, list[str]] = {}
     for name, version in kinds.group_versions():

@@ -43,6 +43,7 @@ _CREATED = {
     "status": "Success",
     "code": 201,
 }
+_NO_PORTS = "containers of the embedded cluster listen on no ports: there is nothing to connect to"
 _BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -69,6 +70,8 @@ class SubResources:
                 return await serve_logs(self._api, request, target)
             case "exec" | "attach":
                 return await serve_exec(self._api, request, target)
+            case "portforward" | "proxy" if kind.bucket in ("pods", "services"):
+                raise bad_request(_NO_PORTS)
             case "proxy" if kind.bucket == "nodes":
                 return serve_node_proxy(self._api, request, target)
         method = request.method

@@ -166,6 +166,15 @@ def test_commands_run_over_a_websocket(served: Served, kubelet: Kubelet, protoco
         socket.close()
 
 
+def test_there_are_no_ports_to_forward(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    answer = served.send("GET", f"{PODS}/p/portforward?ports=80")
+    assert (answer.status, answer.json()["message"]) == (
+        400,
+        "containers of the embedded cluster listen on no ports: there is nothing to connect to",
+    )
+
+
 def test_a_command_needs_a_place_and_a_websocket(served: Served, kubelet: Kubelet) -> None:
     make(served, "p")
     answer = served.send("GET", f"{PODS}/p/exec?command=a")
