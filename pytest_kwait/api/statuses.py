@@ -155,6 +155,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         current = inner if isinstance(inner, BaseException) else current.__cause__
 
 
+# A forwarder takes connections though the server behind it is away, and closes them at once.
+_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN}
 
 
@@ -164,7 +166,11 @@ def _reason(error: BaseException) -> str:
             return "Proxy"
         case exceptions.NameResolutionError():
             return "DNS"
-        case exceptions.SSLError() | ssl.SSLEOFError() | ssl.SSLError():
+        case exceptions.SSLError() if isinstance(error.args[-1] if error.args else None, _CUT):
+            return "ConnectionReset"
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError():
+            return "ConnectionReset"
+        case exceptions.SSLError() | ssl.SSLError():
             return "TLS"
         case exceptions.NewConnectionError() if not isinstance(error.__cause__, OSError):
             return ""

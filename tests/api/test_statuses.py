@@ -159,6 +159,10 @@ UNREACHABLE = OSError(errno.EHOSTUNREACH, "No route to host")
         (exceptions.ConnectTimeoutError(CONNECTION, "slow"), "Timeout", None),
         (TimeoutError("slow"), "Timeout", "slow"),
         (exceptions.SSLError(ssl.SSLError(1, "bad certificate")), "TLS", None),
+        (exceptions.SSLError("no certificate"), "TLS", "no certificate"),
+        (exceptions.SSLError(ssl.SSLEOFError(8, "ended early")), "ConnectionReset", None),
+        (ssl.SSLEOFError(8, "ended early"), "ConnectionReset", None),
+        (exceptions.SSLError(ssl.SSLZeroReturnError(6, "closed")), "ConnectionReset", None),
         (
             exceptions.ProxyError("no", OSError("Tunnel connection failed: 407")),
             "Proxy",
