@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Deadline
 
-__all__ = ["Decision", "Troubles", "decide", "retry_pauses", "retrying"]
+__all__ = ["Decision", "Troubles", "ask", "decide", "retry_pauses", "retrying"]
 
 _Answer = TypeVar("_Answer")
 
@@ -48,6 +48,10 @@ _TRANSPORT_DOUBTS = frozenset({"TLS"})
 
 REPEATS = 3
 """How many times in a row an answer that nobody understands is taken."""
+
+
+PATIENCE = 30.0
+"""Seconds that one answer may take: a connection may have gone silent, and another still work."""
 
 
 def decide(error: ApiError) -> Decision:
@@ -106,6 +110,21 @@ class Troubles:
         self.repeats = 0
 
 
+def ask(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _Answer:
+    """Return the answer of one request, which must not take all the time that there is.
+
+    Raises:
+        ApiError: as the request raises it; reason `Timeout`: it has had no answer for 30 s.
+        DeadlineExceeded: the deadline has come.
+    """
+    try:
+        return call(deadline.at_most(PATIENCE))
+    except DeadlineExceeded as error:
+        if deadline.expired:
+            raise
+        raise ApiError(str(error), reason="Timeout") from error
+
+
 def retrying(
     call: Callable[[Deadline], _Answer], deadline: Deadline, troubles: Troubles | None = None
 ) -> _Answer:
@@ -126,7 +145,7 @@ def retrying(
 
     def attempt(ctx: Context) -> bool:
         try:
-            answers.append(call(deadline))
+            answers.append(ask(call, deadline))
         except ApiError as error:
             if troubles.meet(error) is Decision.STOP:
                 raise

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_kwait.engine.error_policy import Decision, Troubles
+from pytest_kwait.engine.error_policy import Decision, Troubles, ask
 from pytest_kwait.engine.stream import enter_list
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background
 from pytest_kwait.wait.polling import poll_until_context_timeout
 
 if TYPE_CHECKING:
+    from pytest_kwait.api.objects import ObjectList
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Condition, Probe, Source
@@ -88,14 +90,17 @@ class PollMode:
         listed: set[Source] = set()
         while missing := [s for s in self._condition.sources() if s not in listed]:
             for source in missing:
-                answer = self._session.list(
-                    source.resource,
-                    source.namespace,
-                    label_selector=source.selector,
-                    field_selector=source.field_selector,
-                    deadline=self._deadline,
-                    type=source.fields,
-                )
+                answer = ask(partial(self._list, source), self._deadline)
                 items = [(item.object, item.raw) for item in answer.items]
                 enter_list(source, items, self._session.clock.monotonic())
                 listed.add(source)
+
+    def _list(self, source: Source, deadline: Deadline) -> ObjectList:
+        return self._session.list(
+            source.resource,
+            source.namespace,
+            label_selector=source.selector,
+            field_selector=source.field_selector,
+            deadline=deadline,
+            type=source.fields,
+        )

@@ -12,7 +12,7 @@ import random
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_kwait.engine.error_policy import Decision, Troubles, retry_pauses
+from pytest_kwait.engine.error_policy import Decision, Troubles, ask, retry_pauses
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background, with_deadline
 from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded
@@ -138,13 +138,16 @@ class Stream:
         source = self._source
         self._outdated.clear()
         try:
-            answer = self._session.list(
-                source.resource,
-                source.namespace,
-                label_selector=source.selector,
-                field_selector=source.field_selector,
-                deadline=self._deadline,
-                type=source.fields,
+            answer = ask(
+                lambda deadline: self._session.list(
+                    source.resource,
+                    source.namespace,
+                    label_selector=source.selector,
+                    field_selector=source.field_selector,
+                    deadline=deadline,
+                    type=source.fields,
+                ),
+                self._deadline,
             )
         except (ApiError, DeadlineExceeded):
             self._outdated.set()

@@ -86,6 +86,10 @@ class ScriptClock(FakeClock):
             self.state.notify_all()
 
 
+class Silence(DeadlineExceeded):
+    """No answer, for as long as the caller listens."""
+
+
 class FakeWatch:
     """One open watch."""
 
@@ -248,8 +252,12 @@ class FakeSession(Session):
         if deadline is not None and deadline.expired:
             raise DeadlineExceeded
         failures = self._failures.get((verb, plural))
-        if failures:
-            raise failures.popleft()
+        if not failures:
+            return
+        failure = failures.popleft()
+        if isinstance(failure, Silence) and deadline is not None:
+            self.clock.wait(threading.Event(), deadline.remaining)
+        raise failure
 
     def _send(self, plural: str, item: tuple[str, Obj] | Exception | None) -> None:
         for kind, watch in list(self.watches):

@@ -11,7 +11,7 @@ from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,28 @@ def test_retrying_passes_on_what_is_final() -> None:
     assert caught.value is forbidden
 
 
+def silence(deadline: Deadline) -> object:
+    """Answer nothing for as long as the caller listens."""
+    deadline.clock.sleep(deadline.remaining)
+    raise DeadlineExceeded("GET /x: no complete answer within 30s")
+
+
 def test_retrying_without_any_answer_is_past_its_deadline() -> None:
-    results = answers(DeadlineExceeded())
+    clock = FakeClock()
 
     with pytest.raises(DeadlineExceeded):
-        retrying(lambda _: ask(results), Deadline.after(5.0, FakeClock()))
+        retrying(silence, Deadline.after(5.0, clock))
+
+    assert clock.monotonic() == 5.0
+
+
+def test_a_silent_connection_is_given_up_for_another() -> None:
+    clock = FakeClock()
+    troubles = Troubles()
+    calls: Iterator[Callable[[Deadline], object]] = iter((silence, lambda _: "fine"))
+
+    answer = retrying(lambda left: next(calls)(left), Deadline.after(300.0, clock), troubles)
+
+    assert answer == "fine"
+    assert 30.1 <= clock.monotonic() <= 30.2
+    assert str(troubles.last) == "Timeout: GET /x: no complete answer within 30s"

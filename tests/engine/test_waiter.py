@@ -11,7 +11,7 @@ from pytest_kwait.engine.options import Mode, WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.resources.jobs import job_complete, job_pods_running, job_pods_succeeded
-from tests.engine.fake_session import FakeSession, condition, job, pod
+from tests.engine.fake_session import FakeSession, Silence, condition, job, pod
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 
@@ -273,6 +273,20 @@ def test_troubles_of_the_server_are_outlived_and_told(session: FakeSession, mode
     )
     first = caught.value.evidence["timeline"][0]["text"]
     assert first.endswith(": connection refused")
+
+
+@MODES
+def test_a_list_without_an_answer_is_not_waited_for_to_the_end(
+    session: FakeSession, mode: Mode
+) -> None:
+    session.put(JOBS, job())
+    session.put(PODS, pod("a"))
+    session.fail("list", JOBS, Silence("no complete answer within 30s"))
+
+    running(session, 1, mode=mode)
+
+    assert 30.0 <= session.clock.monotonic() <= 32.0
+    assert session.count("list jobs") == 2
 
 
 @MODES
