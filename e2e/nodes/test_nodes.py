@@ -1,0 +1,94 @@
+"""Waiting for nodes: their conditions, whether they take pods, what their kubelets run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.pods.manifest import pod
+from pytest_kwait import WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+@pytest.fixture
+def node(kwait: Bench) -> str:
+    """The name of a node."""
+    return str(kwait.cluster.nodes[0])
+
+
+def test_one_node(
+    node: str,
+    wait_for_node_ready: Wait,
+    wait_for_node_schedulable: Wait,
+    wait_for_node_condition: Wait,
+) -> None:
+    """Waits on nodes take no namespace."""
+    assert wait_for_node_ready(node)["metadata"]["name"] == node
+    assert wait_for_node_schedulable(node)["kind"] == "Node"
+    assert wait_for_node_condition(node, "DiskPressure", False)["metadata"]["name"] == node
+
+
+def test_a_heartbeat(node: str, wait_for_node_heartbeat_after: Wait) -> None:
+    moment = datetime(2020, 1, 1, tzinfo=UTC)
+
+    assert wait_for_node_heartbeat_after(node, moment)["metadata"]["name"] == node
+    assert wait_for_node_heartbeat_after(node, "2020-01-01T00:00:00Z")
+    with pytest.raises(WaitTimeout, match=r"the last\s+heartbeat was at "):
+        wait_for_node_heartbeat_after(node, "2999-01-01T00:00:00Z", timeout="300ms")
+
+
+def test_a_node_that_is_ready_is_not_not_ready(
+    node: str, wait_for_node_not_ready: Wait, wait_for_node_ready: Wait
+) -> None:
+    with pytest.raises(WaitTimeout, match="did not become not ready within 300ms: Ready is True"):
+        wait_for_node_not_ready(node, timeout="300ms")
+    with pytest.raises(WaitTimeout, match="nowhere did not become ready within 300ms: not found"):
+        wait_for_node_ready("nowhere", timeout="300ms")
+
+
+def test_all_nodes(
+    kwait: Bench,
+    wait_for_all_nodes_schedulable: Wait,
+    wait_for_nodes_ready: Wait,
+    wait_for_total_healthy: Wait,
+) -> None:
+    count = len(kwait.cluster.nodes)
+
+    assert len(wait_for_all_nodes_schedulable(timeout="30s")) == count
+    assert len(wait_for_nodes_ready(count, timeout="30s")) == count
+    assert len(wait_for_total_healthy(timeout="30s")) == count
+    with pytest.raises(WaitTimeout, match=f"{count} nodes to count, {count + 1} awaited"):
+        wait_for_nodes_ready(count + 1, timeout="300ms")
+    with pytest.raises(WaitTimeout, match=r"runs\s+no pod no-such-agent"):
+        wait_for_total_healthy(["no-such-agent"], timeout="300ms")
+
+
+@pytest.mark.wait_for_all_nodes_schedulable(timeout="30s")
+def test_marker(kwait: Bench) -> None:
+    """As a precondition of a test that needs the nodes."""
+    assert kwait.list("nodes")
+
+
+def test_what_kubelets_run(
+    kwait: Bench, wait_for_pods_running_on_nodes: Wait, wait_for_number_of_pods: Wait
+) -> None:
+    """The kubelets' own account, before and after pods are deleted."""
+    if kwait.cluster.provider == "embedded":
+        pytest.skip("the embedded kubelet does not serve /runningpods")
+    nodes = kwait.cluster.nodes
+    kwait.create(pod("web-a"), pod("web-b"), pod("other"))
+
+    running = wait_for_pods_running_on_nodes(nodes, 2, "web-", timeout="1m", poll="300ms")
+    assert [each["metadata"]["name"] for each in running] == ["web-a", "web-b"]
+    for name in ("web-a", "web-b"):
+        kwait.delete(f"pod/{name}")
+    wait_for_number_of_pods(1)
+    assert wait_for_pods_running_on_nodes(nodes, 0, "web-", timeout="1m", poll="300ms") == []

@@ -1,0 +1,32 @@
+"""Pods as the suites here need them, without a manifest for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["container", "pod"]
+
+
+def container(name: str = "main", script: str = "sleep 300", **more: Any) -> dict[str, Any]:
+    """Return a container that runs a shell script; `image` and the rest as given."""
+    return {"name": name, "image": "busybox:1.36", "command": ["sh", "-c", script], **more}
+
+
+def pod(
+    name: str,
+    *containers: dict[str, Any],
+    labels: dict[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """Return a pod that ends at once when it is deleted; the rest of its spec as given."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": list(containers or (container(),)),
+            **spec,
+        },
+    }

@@ -1,0 +1,123 @@
+"""Waiting for many pods: their number, all of a selection, almost all of a namespace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.pods.manifest import container, pod
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+WEB = {"app": "web"}
+
+
+def replica_set(name: str, replicas: int, **more: Any) -> dict[str, Any]:
+    labels = {"app": name}
+    template = pod(name, container(**more), labels=labels, restartPolicy="Always")
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
+        },
+    }
+
+
+def names(pods: list[dict[str, Any]]) -> list[str]:
+    return [each["metadata"]["name"] for each in pods]
+
+
+def test_numbers(kwait: Bench, wait_for_number_of_pods: Wait, wait_for_pods_running: Wait) -> None:
+    """Exactly so many, 0 included."""
+    assert wait_for_number_of_pods(0) == []
+    kwait.create(pod("a", labels=WEB), pod("b", labels=WEB), pod("c", container(script="true")))
+
+    assert names(wait_for_number_of_pods(3)) == ["a", "b", "c"]
+    assert names(wait_for_pods_running(2)) == ["a", "b"]
+    assert names(wait_for_number_of_pods(2, selector=WEB)) == ["a", "b"]
+    with pytest.raises(WaitTimeout, match=r"did not come to exactly 1 pod within 500ms: 3, 2 more"):
+        wait_for_number_of_pods(1, timeout="500ms")
+
+
+def test_labels(
+    kwait: Bench,
+    wait_for_pods_with_label: Wait,
+    wait_for_pods_with_label_scheduled: Wait,
+    wait_for_pods_with_label_running: Wait,
+    wait_for_pods_with_label_running_ready: Wait,
+) -> None:
+    kwait.create(pod("a", labels=WEB), pod("b", labels=WEB), pod("stranger"))
+
+    assert set(names(wait_for_pods_with_label("app=web"))) <= {"a", "b"}
+    assert names(wait_for_pods_with_label_scheduled(WEB)) == ["a", "b"]
+    assert names(wait_for_pods_with_label_running(WEB, 2)) == ["a", "b"]
+    assert names(wait_for_pods_with_label_running_ready(WEB, 2)) == ["a", "b"]
+
+
+def test_one_hopeless_pod_of_all(
+    kwait: Bench, wait_for_pods_with_label_running_ready: Wait
+) -> None:
+    kwait.create(pod("a", labels=WEB), pod("b", container(image="Busybox:not a tag"), labels=WEB))
+
+    with pytest.raises(WaitFailed, match="pod b: InvalidImageName"):
+        wait_for_pods_with_label_running_ready(WEB, 2, timeout="2m", grace="2s")
+
+
+def test_running_ready_but_for_a_few(
+    kwait: Bench, wait_for_pods_running_ready: Wait, wait_for_pod_success: Wait
+) -> None:
+    """Succeeded pods do not matter; what is hopeless may be allowed for."""
+    kwait.create(pod("over", container(script="true")))
+    wait_for_pod_success("over")
+    kwait.create(pod("a"), pod("b"), pod("c", container(image="Busybox:not a tag")))
+
+    assert names(wait_for_pods_running_ready(2, 1, timeout="1m")) == ["a", "b"]
+    with pytest.raises(WaitFailed, match="pod c: InvalidImageName"):
+        wait_for_pods_running_ready(2, timeout="2m", grace="2s")
+
+
+def test_almost_all(kwait: Bench, wait_for_almost_all_pods_ready: Wait) -> None:
+    """Controllers must have the replicas they are to have."""
+    kwait.create(replica_set("web", 2), replica_set("api", 1))
+
+    ready = wait_for_almost_all_pods_ready(3, timeout="1m")
+
+    assert len(ready) == 3
+
+
+def test_scheduling_gates(
+    kwait: Bench,
+    wait_for_pods_scheduling_gated: Wait,
+    wait_for_pods_with_scheduling_gates: Wait,
+    wait_for_pod_scheduled: Wait,
+) -> None:
+    gates = ["kwait.example/first", "kwait.example/second"]
+    kwait.create(
+        pod("gated", schedulingGates=[{"name": gate} for gate in gates]),
+        pod("free"),
+    )
+
+    assert names(wait_for_pods_scheduling_gated(1)) == ["gated"]
+    assert names(wait_for_pods_with_scheduling_gates(1, gates)) == ["gated"]
+    assert names(wait_for_pods_with_scheduling_gates(1, [])) == ["free"]
+    with pytest.raises(WaitTimeout, match=r"behind scheduling gate kwait\.example/first"):
+        wait_for_pod_scheduled("gated", timeout="500ms")
+
+
+@pytest.mark.manifests("web.yaml")
+@pytest.mark.wait_for_pod_ready("web")
+@pytest.mark.wait_for_pods_running(1)
+def test_markers(kwait: Bench) -> None:
+    """As preconditions."""
+    assert kwait.get("pod/web")["status"]["phase"] == "Running"

@@ -1,0 +1,221 @@
+"""Waiting for one pod: its phase, its readiness, its place, its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kubernetes.client
+import pytest
+
+import pytest_kwait
+from e2e.pods.manifest import container, pod
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+UNREADY = {"exec": {"command": ["false"]}}
+FROM_NOWHERE = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "no", "key": "a"}}}]
+HUGE = {"requests": {"cpu": "1000"}}
+
+
+def release(kwait: Bench, name: str) -> None:
+    """Take the finalizers off a pod."""
+    kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_pod(
+        name, kwait.namespace, {"metadata": {"finalizers": None}}
+    )
+
+
+def test_running_and_ready(
+    kwait: Bench, wait_for_pod_running: Wait, wait_for_pod_ready: Wait
+) -> None:
+    kwait.create(pod("web"))
+
+    assert wait_for_pod_running("web")["status"]["phase"] == "Running"
+    ready = wait_for_pod_ready("web")
+
+    assert {"Ready": "True"}.items() <= {
+        each["type"]: each["status"] for each in ready["status"]["conditions"]
+    }.items()
+
+
+def test_a_readiness_probe_that_comes_late(kwait: Bench, wait_for_pod_running_ready: Wait) -> None:
+    probe = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}
+    kwait.create(
+        pod("web", container(script="sleep 2; touch /tmp/up; sleep 300", readinessProbe=probe))
+    )
+
+    assert wait_for_pod_running_ready("web", timeout="1m")["metadata"]["name"] == "web"
+
+
+def test_success_and_its_log(
+    kwait: Bench, wait_for_pod_success: Wait, wait_for_pod_no_longer_running: Wait
+) -> None:
+    kwait.create(pod("greeter", container(script="echo hello")))
+
+    assert wait_for_pod_success("greeter")["status"]["phase"] == "Succeeded"
+    assert wait_for_pod_no_longer_running("greeter")["status"]["phase"] == "Succeeded"
+    assert kwait.logs("greeter") == "hello\n"
+
+
+def test_a_failed_pod_never_succeeds(kwait: Bench, wait_for_pod_success: Wait) -> None:
+    """The message has the exit code and the last words."""
+    kwait.create(pod("broken", container(script="echo no database; exit 3")))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_pod_success("broken", timeout="2m")
+
+    (headline,) = caught.value.args
+    assert headline.endswith(
+        "broken can no longer succeed: the pod has failed: container main ended with exit code 3"
+    )
+    assert "| no database" in str(caught.value)
+
+
+@pytest.mark.parametrize("awaited", ["running", "ready", "running_ready"])
+def test_a_pod_that_has_ended_will_not_run(
+    kwait: Bench, wait_for_pod_success: Wait, awaited: str
+) -> None:
+    kwait.create(pod("over", container(script="true")))
+    wait_for_pod_success("over")
+
+    with pytest.raises(WaitFailed, match="the pod has succeeded"):
+        getattr(pytest_kwait, f"wait_for_pod_{awaited}")(
+            kwait.client, kwait.namespace, "over", timeout="2m"
+        )
+
+
+def test_an_always_restarted_pod_never_succeeds(kwait: Bench, wait_for_pod_success: Wait) -> None:
+    kwait.create(pod("server", restartPolicy="Always"))
+
+    with pytest.raises(WaitFailed, match="restart policy is Always"):
+        wait_for_pod_success("server", timeout="2m")
+
+
+def test_terminated_by_its_deadline(kwait: Bench, wait_for_pod_terminated: Wait) -> None:
+    """A reason in the status is the kubelet's: here a deadline of the pod."""
+    kwait.create(pod("late", activeDeadlineSeconds=1))
+
+    late = wait_for_pod_terminated("late", "DeadlineExceeded", timeout="1m")
+
+    assert late["status"]["phase"] == "Failed"
+    with pytest.raises(WaitFailed, match="DeadlineExceeded"):
+        pytest_kwait.wait_for_pod_failed_reason(kwait.client, kwait.namespace, "late", "Evicted")
+
+
+def test_scheduled_and_unschedulable(
+    kwait: Bench, wait_for_pod_scheduled: Wait, wait_for_pod_unschedulable: Wait
+) -> None:
+    kwait.create(pod("small"), pod("huge", container(resources=HUGE)))
+
+    assert wait_for_pod_scheduled("small")["spec"]["nodeName"] in kwait.cluster.nodes
+    assert wait_for_pod_unschedulable("huge")["status"]["phase"] == "Pending"
+    with pytest.raises(WaitFailed, match="the pod was scheduled to "):
+        wait_for_pod_unschedulable("small")
+    with pytest.raises(WaitFailed, match=r"Unschedulable: .*Insufficient cpu"):
+        wait_for_pod_scheduled("huge", grace="1s")
+
+
+def test_not_pending(kwait: Bench, wait_for_pod_not_pending: Wait) -> None:
+    kwait.create(pod("web"))
+
+    assert wait_for_pod_not_pending("web")["status"]["phase"] == "Running"
+
+
+def test_terminating_then_not_found(
+    kwait: Bench,
+    wait_for_pod_running: Wait,
+    wait_for_pod_terminating: Wait,
+    wait_for_pod_not_found: Wait,
+) -> None:
+    """Gone by UID: another pod of the same name does not keep the wait."""
+    held = pod("held")
+    held["metadata"]["finalizers"] = ["kwait.example/held"]
+    kwait.create(held)
+    uid = wait_for_pod_running("held")["metadata"]["uid"]
+    kwait.delete("pod/held")
+
+    assert wait_for_pod_terminating("held")["metadata"]["uid"] == uid
+    with pytest.raises(WaitTimeout, match=r"held by kwait\.example/held"):
+        wait_for_pod_not_found("held", uid, timeout="1s")
+    release(kwait, "held")
+    held["metadata"].pop("finalizers")
+    assert wait_for_pod_not_found("held", uid) is None
+
+    kwait.create(held)
+    assert wait_for_pod_not_found("held", uid, timeout="5s") is None
+
+
+def test_observed_generation(kwait: Bench, wait_for_pod_observed_generation: Wait) -> None:
+    kwait.create(pod("web"))
+
+    web = wait_for_pod_observed_generation("web", 1, timeout="1m")
+
+    assert web["status"]["observedGeneration"] == 1
+
+
+def test_any_condition(kwait: Bench, wait_for_pod_condition: Wait) -> None:
+    """What is awaited is code of the test, with a name for messages."""
+    kwait.create(pod("web"))
+
+    web = wait_for_pod_condition("web", "with an address", lambda each: "podIP" in each["status"])
+
+    assert web["status"]["podIP"]
+    with pytest.raises(WaitTimeout, match="did not become blue within 500ms"):
+        wait_for_pod_condition("web", "blue", lambda each: False, timeout="500ms")
+
+
+def test_deleted_while_awaited(kwait: Bench, wait_for_pod_ready: Wait) -> None:
+    held = pod("held", container(image="Busybox:not a tag"))
+    held["metadata"]["finalizers"] = ["kwait.example/held"]
+    kwait.create(held)
+    kwait.delete("pod/held")
+
+    with pytest.raises(WaitFailed, match="the pod is being deleted"):
+        wait_for_pod_ready("held", timeout="1m")
+    release(kwait, "held")
+
+
+@pytest.mark.parametrize(
+    ("containers", "spec", "reason"),
+    [
+        ([container(image="Busybox:not a tag")], {}, "InvalidImageName"),
+        (
+            [container(env=FROM_NOWHERE)],
+            {},
+            'CreateContainerConfigError: configmap "no" not found',
+        ),
+        ([container(resources=HUGE)], {}, "Unschedulable: "),
+        (
+            [container()],
+            {"initContainers": [container("prepare", "exit 4")]},
+            "container prepare ended with exit code 4",
+        ),
+        (
+            [container("a", readinessProbe=UNREADY), container("b", "exit 5")],
+            {},
+            "container b ended with exit code 5",
+        ),
+    ],
+    ids=["image", "config", "unschedulable", "init", "ended"],
+)
+def test_hopeless_pods_are_told_early(
+    kwait: Bench, wait_for_pod_ready: Wait, containers: Any, spec: Any, reason: str
+) -> None:
+    kwait.create(pod("hopeless", *containers, **spec))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_pod_ready("hopeless", timeout="2m", grace="2s")
+
+    assert reason in str(caught.value.evidence["reason"])
+
+
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_both_modes(kwait: Bench, wait_for_pod_ready: Wait, mode: str) -> None:
+    kwait.create(pod("web"))
+
+    assert wait_for_pod_ready("web", mode=mode, poll="200ms")["metadata"]["name"] == "web"

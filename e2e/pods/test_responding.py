@@ -1,0 +1,51 @@
+"""Waiting for pods that answer through the API server's proxy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.pods.manifest import container, pod
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _with_proxy(kwait: Bench) -> None:
+    if kwait.cluster.provider == "embedded":
+        pytest.skip("the embedded cluster has no pod proxy")
+
+
+SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
+
+
+def test_each_says_its_name(kwait: Bench, wait_for_pods_responding: Wait) -> None:
+    server = container(script=SERVER, ports=[{"containerPort": 8080}])
+    kwait.create(*(pod(name, server, labels={"app": "web"}) for name in ("a", "b")))
+
+    named = wait_for_pods_responding(pods=["a", "b"], want_name=True, timeout="1m", poll="500ms")
+    chosen = wait_for_pods_responding(selector="app=web", port=8080, timeout="1m", poll="500ms")
+
+    assert [each["metadata"]["name"] for each in named] == ["a", "b"]
+    assert len(chosen) == 2
+
+
+def test_a_pod_that_does_not_listen(kwait: Bench, wait_for_pods_responding: Wait) -> None:
+    kwait.create(pod("deaf"))
+
+    with pytest.raises(WaitTimeout, match="0 of 1 pods respond: deaf answered 50"):
+        wait_for_pods_responding(pods=["deaf"], port=8080, timeout="3s", poll="500ms")
+
+
+def test_a_pod_that_has_ended(kwait: Bench, wait_for_pods_responding: Wait) -> None:
+    kwait.create(pod("over", container(script="true")))
+
+    with pytest.raises(WaitFailed, match="pod over: the pod has succeeded"):
+        wait_for_pods_responding(pods=["over"], timeout="1m", poll="500ms", grace="1s")
