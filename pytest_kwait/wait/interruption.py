@@ -17,7 +17,7 @@ class ErrWaitTimeout(WaitTimeout):
         super().__init__(message)
 
 
-class Canceled(KwaitError):  # noqa: N818 - upstream's name
+class Canceled(KwaitError):
     """The context of a wait was cancelled.
 
     Source: context.Canceled of Go.

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 
-from pytest_kwait.api.objects import ObjectMeta  # noqa: TC001 - read when the type is decoded
+from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError
