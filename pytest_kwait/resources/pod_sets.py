@@ -308,7 +308,9 @@ class RunningReadyPods(PodSet):
     def __init__(
         self, namespace: str, least: int, allowed: int, selector: str | None = None
     ) -> None:
-        but = f", all but {allowed} others" if allowed else ", and all others"
+        but = ", and all others"
+        if allowed:
+            but = f", all but {allowed} {'other' if allowed == 1 else 'others'}"
         goal = f"come to {least} or more Running and ready{but}"
         super().__init__(namespace, selector, goal, running_ready, member_doom)
         self._least = least

@@ -103,7 +103,8 @@ class AlmostAllPods(RunningReadyPods):
         if not isinstance(verdict, Met):
             return verdict
         if stale := sum(book.stale for book in self._owners):
-            return Pending(f"{stale} controllers have a status of an older generation")
+            noun = "controller has" if stale == 1 else "controllers have"
+            return Pending(f"{stale} {noun} a status of an older generation")
         if (off := sum(book.off for book in self._owners)) > self._allowed:
             return Pending(f"controllers lack {off} ready replicas, {self._allowed} allowed")
         return verdict

@@ -14,10 +14,10 @@ from tests.engine.fake_session import condition, pod
 NONE, SHORT, LONG = Patience.NONE, Patience.SHORT, Patience.LONG
 STUCK = ("InvalidImageName", "no such thing")
 BAD_IMAGE = "InvalidImageName: no such thing"
-READY = {"conditions": [condition("Ready")]}
+READY: dict[str, Any] = {"conditions": [condition("Ready")]}
 GOING = {"deletionTimestamp": "now"}
 NOWHERE = condition("PodScheduled", "False", reason="Unschedulable", message="0/1 nodes")
-UNPLACED = {"node": None, "conditions": [NOWHERE]}
+UNPLACED: dict[str, Any] = {"node": None, "conditions": [NOWHERE]}
 MODULES = (pod_phases, pod_lifetimes, containers)
 
 

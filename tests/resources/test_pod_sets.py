@@ -184,7 +184,7 @@ def test_replicas_of_controllers_count() -> None:
     put(awaited, controller("rs", None, 0), 2)
     assert awaited.verdict() == Pending("controllers lack 2 ready replicas, 1 allowed")
     put(awaited, controller("rs", None, 1, observed=0), 2)
-    assert awaited.verdict() == Pending("1 controllers have a status of an older generation")
+    assert awaited.verdict() == Pending("1 controller has a status of an older generation")
     awaited.sources()[2].book.drop("uid-rs")
     assert awaited.verdict() == Met()
     assert awaited.sources()[2].book.uids() == set()
@@ -193,7 +193,7 @@ def test_replicas_of_controllers_count() -> None:
     assert isinstance(awaited.verdict(), Failed)
 
 
-LOOKS = {
+LOOKS: dict[str, Any] = {
     "new": lambda name: pod(name, "Pending"),
     "running": pod,
     "ready": ready,
@@ -213,7 +213,8 @@ MAKERS = (
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(HISTORIES, st.sampled_from(MAKERS))
 def test_history_does_not_matter(history: list[tuple[str, str]], make: Any) -> None:
-    along, anew, last = make(), make(), {}
+    along, anew = make(), make()
+    last: dict[str, Any] = {}
     for name, look in history:
         last[name] = LOOKS[look]
         if last[name] is None:
