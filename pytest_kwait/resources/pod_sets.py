@@ -183,11 +183,8 @@ class PodSet:
         return self.pods.objects(PODS)
 
     def scope(self) -> Scope:
-        """Return the pods; without a selector those that decided, if any did."""
-        suspects = self.pods.suspects()
-        if self._selector is not None:
-            return Scope(self.namespace, pods=self._selector, suspects=suspects)
-        return Scope(self.namespace, pod_names=suspects, suspects=suspects)
+        """Return the pods, the doomed ones first."""
+        return Scope(self.namespace, pods=self._selector or "", suspects=self.pods.suspects())
 
     def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
         if self._trait(pod):
