@@ -38,10 +38,17 @@ def names(pods: list[dict[str, Any]]) -> list[str]:
     return [each["metadata"]["name"] for each in pods]
 
 
-def test_numbers(kwait: Bench, wait_for_number_of_pods: Wait, wait_for_pods_running: Wait) -> None:
+def test_numbers(
+    kwait: Bench,
+    wait_for_number_of_pods: Wait,
+    wait_for_pods_running: Wait,
+    wait_for_pod_success: Wait,
+) -> None:
     """Exactly so many, 0 included."""
     assert wait_for_number_of_pods(0) == []
-    kwait.create(pod("a", labels=WEB), pod("b", labels=WEB), pod("c", container(script="true")))
+    kwait.create(pod("c", container(script="true")))
+    wait_for_pod_success("c")
+    kwait.create(pod("a", labels=WEB), pod("b", labels=WEB))
 
     assert names(wait_for_number_of_pods(3)) == ["a", "b", "c"]
     assert names(wait_for_pods_running(2)) == ["a", "b"]
