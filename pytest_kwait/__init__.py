@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         WaitFailed,
         WaitTimeout,
     )
+    from pytest_kwait.resources.combinators import all_of, any_of, consistently, not_, stable_for
     from pytest_kwait.resources.containers import (
         wait_for_container_running,
         wait_for_container_started,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         wait_for_node_ready,
         wait_for_node_schedulable,
     )
+    from pytest_kwait.resources.object_counts import at_least, at_most, exactly
     from pytest_kwait.resources.pod_info import FakePodInfo, PodInfo
     from pytest_kwait.resources.pod_lifetimes import (
         wait_for_pod_not_found,
@@ -120,7 +122,15 @@ __all__ = [
     "WaitFailed",
     "WaitOptions",
     "WaitTimeout",
+    "all_of",
+    "any_of",
+    "at_least",
+    "at_most",
+    "consistently",
+    "exactly",
     "get_job_pods",
+    "not_",
+    "stable_for",
     "wait_for",
     "wait_for_all_nodes_schedulable",
     "wait_for_almost_all_pods_ready",
@@ -185,7 +195,9 @@ _HOMES = {
         "WaitFailed",
         "WaitTimeout",
     ),
+    "resources.combinators": ("all_of", "any_of", "consistently", "not_", "stable_for"),
     "resources.general": ("wait_for",),
+    "resources.object_counts": ("at_least", "at_most", "exactly"),
     "resources.jobs": (
         "get_job_pods",
         "wait_for_job_complete",

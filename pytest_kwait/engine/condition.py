@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.verdicts import Verdict
 
-__all__ = ["Book", "Condition", "ObjectReference", "Probe", "Scope", "Source"]
+__all__ = ["Book", "Condition", "ObjectReference", "Probe", "Scope", "Source", "Timed"]
 
 
 class Book(Protocol):
@@ -147,6 +147,24 @@ class Condition(Protocol):
 
     def scope(self) -> Scope:
         """Return where the evidence of a failure is to be found."""
+        ...
+
+
+class Timed(Protocol):
+    """A condition whose verdict changes with time too."""
+
+    @property
+    def due(self) -> float:
+        """When to ask again though nothing changed, in monotonic seconds; infinite for never."""
+        ...
+
+    def tell_time(self, now: float, *, fresh: bool) -> None:
+        """Note what time the next verdict is of.
+
+        Args:
+            now: the clock's monotonic seconds.
+            fresh: whether everything has been listed since the moment that was due.
+        """
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
@@ -13,7 +13,7 @@ from pytest_kwait.wait.durations import format_duration
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.engine.condition import Condition, Timed
     from pytest_kwait.engine.options import WaitSettings
 
 __all__ = ["Judge", "Ruling"]
@@ -50,6 +50,8 @@ class Judge:
         self._condition = condition
         self._settings = settings
         self._clock = clock
+        timed = hasattr(condition, "tell_time")
+        self._timed = cast("Timed", condition) if timed else None
         self._started = clock.monotonic()
         self._met_since: float | None = None
         self._doomed_since: float | None = None
@@ -72,15 +74,18 @@ class Judge:
         Raises:
             Exception: whatever code of the user raises in the verdict.
         """
-        verdict = self._condition.verdict()
         now = self._clock.monotonic()
+        if self._timed is not None:
+            self._timed.tell_time(now, fresh=fresh)
+        verdict = self._condition.verdict()
         match verdict:
             case Met():
                 ruling = self._rule_met(verdict, now, fresh)
             case Failed():
                 ruling = self._rule_failed(verdict, now, fresh)
             case Pending():
-                ruling = Ruling(verdict, final=False)
+                due = math.inf if self._timed is None else self._timed.due
+                ruling = Ruling(verdict, final=False, due=due)
                 self._record(now, verdict.reason)
         if not isinstance(verdict, Met):
             self._met_since = None

@@ -7,6 +7,7 @@ deleted objects are judged as by every wait: not there yet is pending, gone afte
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.api.discovery import match_resource
@@ -17,7 +18,6 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.engine.options import (
     WaitOptions,
-    check_count,
     check_name,
     check_namespace,
     resolve,
@@ -25,55 +25,77 @@ from pytest_kwait.engine.options import (
 from pytest_kwait.engine.targets import Target, parse_target
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.object_conditions import ListCondition, ManyObjects, OneObject
-from pytest_kwait.resources.object_tests import ObjectTest, UserTest, parse_test
+from pytest_kwait.resources.combinators import Held, parse_condition
+from pytest_kwait.resources.held_conditions import HeldCondition, SeveralConditions
+from pytest_kwait.resources.object_conditions import ManyObjects, OneObject
+from pytest_kwait.resources.object_counts import Count, parse_count
+from pytest_kwait.resources.object_lists import EachObject, ListCondition
+from pytest_kwait.resources.object_tests import ObjectTest, UserTest, is_user_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
+    from types import TracebackType
 
     from kubernetes.client import ApiClient
 
     from pytest_kwait.api.resource import Resource
-    from pytest_kwait.engine.verdicts import Verdict
+    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.resources.combinators import Given
 
 __all__ = ["GeneralCondition", "general_condition", "wait_for"]
 
 
 @dataclass(frozen=True, slots=True)
 class GeneralCondition:
-    """What is awaited, before the server was asked what its kind is.
+    """What is awaited, before the server was asked what its kinds are.
 
     Args:
         namespace: where the objects are; without meaning for cluster-scoped kinds.
-        target: the kind, and the name of one object or none.
-        test: what the objects are tested for.
+        targets: of each the kind, and the name of one object or none.
+        test: what the objects are tested for, perhaps for a time.
         selector: which objects, where none is named.
         count: how many of them; None for all.
+        several: whether a list of targets was given, so that a list is the result.
     """
 
     namespace: str
-    target: Target
-    test: ObjectTest
+    targets: tuple[Target, ...]
+    test: ObjectTest | Held
     selector: str | None
-    count: int | None
+    count: Count | None
+    several: bool = False
 
-    def on(self, resource: Resource) -> OneObject | ManyObjects | ListCondition:
-        """Return the condition on objects of a kind."""
+    def on(self, resources: Sequence[Resource]) -> Condition:
+        """Return the condition on objects of these kinds, one for each target."""
+        test = self.test.test if isinstance(self.test, Held) else self.test
+        parts = [
+            self._part(target, resource, test)
+            for target, resource in zip(self.targets, resources, strict=True)
+        ]
+        condition = SeveralConditions(parts) if self.several else parts[0]
+        if isinstance(self.test, Held):
+            return HeldCondition(condition, self.test.seconds, from_now=self.test.from_now)
+        return condition
+
+    def _part(self, target: Target, resource: Resource, test: ObjectTest) -> Condition:
         namespace = self.namespace if resource.namespaced else None
-        if self.target.name:
-            return OneObject(resource, namespace, self.target.name, self.test)
-        if isinstance(self.test, UserTest):
-            return ListCondition(resource, namespace, self.selector, self.test)
-        return ManyObjects(resource, namespace, self.selector, self.test, self.count)
+        if target.name:
+            return OneObject(resource, namespace, target.name, test)
+        if isinstance(test, UserTest):
+            return ListCondition(resource, namespace, self.selector, test)
+        if is_user_code(test):
+            each = EachObject(test, self.count)
+            return ListCondition(resource, namespace, self.selector, each)
+        return ManyObjects(resource, namespace, self.selector, test, self.count)
 
 
 def general_condition(
     namespace: str,
-    target: str,
-    condition: str | Callable[[Any], bool | Verdict],
+    target: str | Sequence[str],
+    condition: Given | Held,
     *,
     selector: Selector | None = None,
-    count: int | None = None,
+    count: int | Count | None = None,
 ) -> GeneralCondition:
     """Return what `wait_for` awaits.
 
@@ -81,54 +103,62 @@ def general_condition(
         InvalidArgument: an argument that cannot be meant.
     """
     check_namespace(namespace)
-    parsed = parse_target("target", target)
-    test = parse_test(condition)
+    several = isinstance(target, list | tuple)
+    targets = tuple(parse_target("target", one) for one in (target if several else [target]))
+    if not targets or len(set(targets)) < len(targets):
+        raise InvalidArgument("target", target, "name each object once, and at least one")
+    test = parse_condition(condition)
     text = selector_text(selector)
-    if parsed.name and (text is not None or count is not None):
+    bound = parse_count(count)
+    for parsed in targets:
+        _check_target(parsed, target, selected=text is not None, counted=count is not None)
+    if bound is not None and isinstance(test.test if isinstance(test, Held) else test, UserTest):
+        raise InvalidArgument("count", count, "leave it out: the callable is given the whole list")
+    return GeneralCondition(namespace, targets, test, text, bound, several)
+
+
+def _check_target(parsed: Target, target: object, *, selected: bool, counted: bool) -> None:
+    if parsed.name and (selected or counted):
         raise InvalidArgument(
             "target", target, "with a selector or a count name only the kind: 'pod'"
         )
-    if not parsed.name and text is None:
+    if not parsed.name and not selected:
         raise InvalidArgument("target", target, "name an object ('pod/web-0') or give a selector")
-    if count is not None:
-        check_count("count", count)
-        if isinstance(test, UserTest):
-            raise InvalidArgument(
-                "count", count, "leave it out: the callable is given the whole list"
-            )
     if parsed.name and match_resource(BUILT_IN.values(), parsed.kind, None) is not None:
         check_name("target", parsed.name)
-    return GeneralCondition(namespace, parsed, test, text, count)
 
 
 def wait_for(
     client: ApiClient,
     namespace: str,
-    target: str,
-    condition: str | Callable[[Any], bool | Verdict],
+    target: str | Sequence[str],
+    condition: Given | Held,
     *,
     selector: Selector | None = None,
-    count: int | None = None,
+    count: int | Count | None = None,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any] | list[dict[str, Any]] | None:
+) -> Any:
     """Return what satisfies a condition once it does.
 
     Args:
         client: the official client.
         namespace: where to look; without meaning for cluster-scoped kinds.
         target: one object (`deployment/web`), or a kind (`pods`) together with `selector`. Kinds
-            are named as for kubectl, custom ones too.
-        condition: `create`, `delete`, `condition=Type` or `condition=Type=Value` as for kubectl,
-            or a callable that is given the object, or the list of objects, and returns a bool or a
-            verdict. A status of an older generation does not count.
+            are named as for kubectl, custom ones too. A list of them for several under one limit:
+            each must satisfy the condition, all at the same moment.
+        condition: `create`, `delete`, `condition=Type`, `condition=Type=Value`, `jsonpath={.path}`
+            or `jsonpath={.path}=value` as for kubectl; or a callable that is given the object, or
+            the list of objects, and returns a bool or a verdict; or a combinator: `all_of`,
+            `any_of`, `not_`, `stable_for`, `consistently`. A status of an older generation does
+            not count.
         selector: a label selector, text or mapping.
-        count: how many of the selected objects must satisfy it, exactly; all of them, and at least
-            one, if not given.
+        count: how many of the selected objects must satisfy it: a number for exactly so many,
+            `at_least(n)` or `at_most(n)`; all of them, and at least one, if not given.
         **options: `timeout` (default: `wait_for`, 5 minutes) and the other options of every wait.
 
     Returns:
         The object named by `target`, or the list of those that satisfy the condition; None for
-        `delete`.
+        `delete`. For a list of targets, the list of what each of them would return.
 
     Raises:
         ApiError: the server refuses.
@@ -137,10 +167,29 @@ def wait_for(
         WaitTimeout: it did not come within the limit.
     """
     general = general_condition(namespace, target, condition, selector=selector, count=count)
+    __tracebackhide__ = True
     settings = resolve(options, timeout="wait_for")
     session = Session.of(client)
     deadline = Deadline.after(settings.timeout, session.clock)
-    resource = retrying(lambda left: session.resolve(general.target.kind, deadline=left), deadline)
-    result: dict[str, Any] | list[dict[str, Any]] | None
-    result = wait_for_condition(session, general.on(resource), settings, deadline)
-    return result
+    try:
+        resources = [
+            retrying(partial(_resolve, session, one.kind), deadline) for one in general.targets
+        ]
+        return wait_for_condition(session, general.on(resources), settings, deadline)
+    except Exception as error:
+        # Whatever code of the user raises is shown from where that code begins.
+        raise error.with_traceback(_from_user_code(error.__traceback__)) from error.__cause__
+
+
+def _resolve(session: Session, kind: str, left: Deadline) -> Resource:
+    return session.resolve(kind, deadline=left)
+
+
+def _from_user_code(traceback: TracebackType | None) -> TracebackType | None:
+    """Return the part of a traceback that is the user's; all of it where no part is."""
+    step = traceback
+    while step is not None:
+        if step.tb_frame.f_code is UserTest.judge.__code__ and step.tb_next is not None:
+            return step.tb_next
+        step = step.tb_next
+    return traceback

@@ -1,4 +1,4 @@
-"""Conditions on one object of any kind, on those that a selector matches, on their list."""
+"""Conditions on one object of any kind, and on those that a selector matches."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from pytest_kwait.engine.tally import Doom, State, Tally
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.resources.controllers import selector_of
 from pytest_kwait.resources.doom.pods import stay_doom
-from pytest_kwait.resources.object_tests import ConditionStatus, Existence, UserTest
+from pytest_kwait.resources.object_lists import selection, type_of
+from pytest_kwait.resources.object_tests import (
+    AllOf,
+    AnyOf,
+    ConditionStatus,
+    Existence,
+    is_user_code,
+)
 from pytest_kwait.resources.pods import PodFields, is_finished, phase_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from pytest_kwait.api.resource import Resource
+    from pytest_kwait.resources.object_counts import Count
     from pytest_kwait.resources.object_tests import ObjectTest
 
-__all__ = ["ListCondition", "ManyObjects", "OneObject"]
+__all__ = ["ManyObjects", "OneObject"]
 
 
 class _Condition(TypedDict, total=False):
@@ -48,7 +56,7 @@ class _Fields(TypedDict, total=False):
 
 
 def _fields(resource: Resource, test: ObjectTest) -> type[Any] | None:
-    if isinstance(test, UserTest):
+    if not isinstance(test, ConditionStatus | Existence):
         return None
     return PodFields if resource == PODS else _Fields
 
@@ -86,7 +94,7 @@ class OneObject:
     @property
     def in_caller(self) -> bool:
         """Whether the test is code of the user."""
-        return isinstance(self._test, UserTest)
+        return is_user_code(self._test)
 
     def sources(self) -> Sequence[Source]:
         """Return the object."""
@@ -96,26 +104,13 @@ class OneObject:
         """Judge by the test, once the object is there."""
         sighting, test = self._sighting, self._test
         absent = sighting.absence()
-        if isinstance(test, Existence) and not test.wanted:
-            return Met() if absent is not None else Pending(self._still_there())
         if absent is not None:
-            return absent
-        if isinstance(test, Existence):
-            return Met()
-        current = sighting.current or {}
-        if isinstance(test, UserTest):
-            return test.judge({**_type_of(sighting.resource), **current})
+            return test.judge_absent(absent)
+        current = {**type_of(sighting.resource), **(sighting.current or {})}
         verdict = test.judge(current)
         if isinstance(verdict, Pending):
-            return _hopeless(sighting.resource, test, current, None) or verdict
+            return hopeless(sighting.resource, test, current, None) or verdict
         return verdict
-
-    def _still_there(self) -> str:
-        metadata = (self._sighting.current or {})["metadata"]
-        if not metadata.get("deletionTimestamp"):
-            return "still there, nobody is deleting it"
-        finalizers = ", ".join(metadata.get("finalizers") or ())
-        return f"being deleted{f', held by {finalizers}' if finalizers else ''}"
 
     def seen(self) -> str:
         """Say whether it is there."""
@@ -124,7 +119,7 @@ class OneObject:
     def result(self) -> dict[str, Any] | None:
         """Return the object; None once it is deleted."""
         gone = isinstance(self._test, Existence) and not self._test.wanted
-        return None if gone else self._sighting.object()
+        return None if gone or self._sighting.current is None else self._sighting.object()
 
     def scope(self) -> Scope:
         """Return the object, and the pods of a controller."""
@@ -146,7 +141,7 @@ class ManyObjects:
         namespace: where they are; None for a cluster-scoped kind.
         selector: which.
         test: what each is tested for.
-        count: how many must satisfy it, exactly; None for all, and at least one.
+        count: how many must satisfy it; None for all, and at least one.
     """
 
     in_caller = False
@@ -156,8 +151,8 @@ class ManyObjects:
         resource: Resource,
         namespace: str | None,
         selector: str | None,
-        test: Existence | ConditionStatus,
-        count: int | None,
+        test: ObjectTest,
+        count: Count | None,
     ) -> None:
         self._resource = resource
         self._namespace = namespace
@@ -178,12 +173,12 @@ class ManyObjects:
     @property
     def subject(self) -> str:
         """The selection."""
-        return _selection(self._resource, self._namespace, self._selector)
+        return selection(self._resource, self._namespace, self._selector)
 
     @property
     def goal(self) -> str:
         """What each is tested for, and how many must satisfy it."""
-        which = "all" if self._count is None else f"exactly {self._count}"
+        which = "all" if self._count is None else str(self._count)
         return f"{self._test.goal} ({which})"
 
     def sources(self) -> Sequence[Source]:
@@ -194,10 +189,10 @@ class ManyObjects:
         """Judge by how many satisfy the test."""
         total, met = len(self._tally), self._tally.count("met")
         if isinstance(self._test, Existence) and not self._test.wanted:
-            left = self._count or 0
-            return Met() if total == left else Pending(f"{total} still there")
+            enough = self._count.admits(total) if self._count else not total
+            return Met() if enough else Pending(f"{total} still there")
         if self._count is not None:
-            if met == self._count:
+            if self._count.admits(met):
                 return Met()
             return Pending(f"{met} of {total} satisfy it, {self._count} are awaited")
         if total and met == total:
@@ -214,12 +209,14 @@ class ManyObjects:
         verdict = self._test.judge(obj)
         if isinstance(verdict, Met):
             return State("satisfied", ("met",), keep=True)
-        hopeless = _hopeless(self._resource, self._test, obj, before)
+        lost = hopeless(self._resource, self._test, obj, before)
+        if isinstance(verdict, Failed):
+            lost = verdict
         doom = None
-        if hopeless is not None:
+        if lost is not None:
             # One object of many may be replaced by another: nothing is final at once.
-            patience = hopeless.patience
-            doom = Doom(hopeless.reason, Patience.SHORT if patience is Patience.NONE else patience)
+            patience = lost.patience
+            doom = Doom(lost.reason, Patience.SHORT if patience is Patience.NONE else patience)
         return State("not satisfied", doom=doom)
 
     def seen(self) -> str:
@@ -238,102 +235,21 @@ class ManyObjects:
         return Scope(self._namespace, pods=pods, suspects=self._tally.suspects())
 
 
-class _Shelf:
-    """The book of whole objects, for code of the user."""
-
-    def __init__(self, resource: Resource) -> None:
-        self._type = _type_of(resource)
-        self._objects: dict[str, dict[str, Any]] = {}
-
-    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        self._objects[obj["metadata"].get("uid") or obj["metadata"]["name"]] = obj
-
-    def drop(self, uid: str) -> None:
-        self._objects.pop(uid, None)
-
-    def uids(self) -> Collection[str]:
-        return self._objects.keys()
-
-    def objects(self) -> list[dict[str, Any]]:
-        objects = sorted(self._objects.values(), key=lambda obj: str(obj["metadata"]["name"]))
-        return [{**self._type, **obj} for obj in objects]
-
-
-class ListCondition:
-    """The list of objects that a selector matches satisfies code of the user.
-
-    Args:
-        resource: their kind.
-        namespace: where they are; None for a cluster-scoped kind.
-        selector: which.
-        test: what the list is tested for.
-    """
-
-    in_caller = True
-
-    def __init__(
-        self, resource: Resource, namespace: str | None, selector: str | None, test: UserTest
-    ) -> None:
-        self._resource = resource
-        self._namespace = namespace
-        self._selector = selector
-        self._test = test
-        self._shelf = _Shelf(resource)
-        self._sources = (Source(resource, namespace, self._shelf, selector=selector),)
-        self._met: Sequence[dict[str, Any]] = ()
-
-    @property
-    def subject(self) -> str:
-        """The selection."""
-        return _selection(self._resource, self._namespace, self._selector)
-
-    @property
-    def goal(self) -> str:
-        """What the list is tested for."""
-        return self._test.goal
-
-    def sources(self) -> Sequence[Source]:
-        """Return the selection."""
-        return self._sources
-
-    def verdict(self) -> Verdict:
-        """Return what the user's code says of the list, sorted by name."""
-        objects = self._shelf.objects()
-        verdict = self._test.judge(objects)
-        if isinstance(verdict, Met):
-            self._met = verdict.objects or objects
-        return verdict
-
-    def seen(self) -> str:
-        """Say how many objects are there."""
-        return f"{len(self._shelf.uids())} {self._resource.plural}"
-
-    def result(self) -> list[dict[str, Any]]:
-        """Return the objects that the verdict named, or all of the list."""
-        return list(self._met)
-
-    def scope(self) -> Scope:
-        """Return the selected pods, if they are pods."""
-        return Scope(self._namespace, pods=self._selector if self._resource == PODS else None)
-
-
-def _selection(resource: Resource, namespace: str | None, selector: str | None) -> str:
-    where = f" in {namespace}" if namespace else ""
-    return f"{resource.plural}{f' with {selector}' if selector else ''}{where}"
-
-
-def _type_of(resource: Resource) -> dict[str, str]:
-    return {"apiVersion": resource.api_version, "kind": resource.kind}
-
-
 _POD_READINESS = frozenset({"ready", "containersready"})
 _JOB_ENDS = {"complete": "Failed", "failed": "Complete"}
 
 
-def _hopeless(
-    resource: Resource, test: ConditionStatus, obj: dict[str, Any], before: Doom | None
+def hopeless(
+    resource: Resource, test: ObjectTest, obj: dict[str, Any], before: Doom | None
 ) -> Failed | None:
     """Return the verdict on an object whose condition will not come; None where it may."""
+    if isinstance(test, AllOf | AnyOf):
+        open_parts = [part for part in test.parts if not isinstance(part.judge(obj), Met)]
+        lost = [hopeless(resource, part, obj, before) for part in open_parts]
+        first = next(filter(None, lost), None)
+        return first if isinstance(test, AllOf) or all(lost) else None
+    if not isinstance(test, ConditionStatus):
+        return None
     wanted = test.kind.lower()
     if test.value.lower() != "true":
         return None

@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
+from pytest_kwait.engine.json_path import JsonPath
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ConditionStatus", "Existence", "ObjectTest", "UserTest", "parse_test"]
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "ConditionStatus",
+    "Existence",
+    "JsonPathValue",
+    "ListTest",
+    "Negated",
+    "ObjectTest",
+    "UserTest",
+    "is_user_code",
+    "parse_test",
+]
 
 Answer: TypeAlias = "bool | Verdict"
 
-_FORMS = "use 'create', 'delete', 'condition=Type', 'condition=Type=Value' or a callable"
+_FORMS = (
+    "use 'create', 'delete', 'condition=Type', 'condition=Type=Value', 'jsonpath={.path}', "
+    "'jsonpath={.path}=value', a callable or a combinator"
+)
+_EQUALS = re.compile(r"\[[^\]]*\]|==|(=)")
+_NOUNS = {dict: "an object", list: "a list"}
+
+Absence: TypeAlias = "Pending | Failed"
+
+
+class ListTest(Protocol):
+    """What a list of objects can be tested for."""
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        ...
+
+    def judge(self, subject: Any) -> Verdict:
+        """Judge the list."""
+        ...
+
+
+class _OfPresent:
+    """A test that needs the object to be there."""
+
+    __slots__ = ()
+
+    def judge_absent(self, absence: Absence) -> Verdict:
+        """Return what the absence is to the wait: not there yet, or gone for good."""
+        return absence
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +77,23 @@ class Existence:
         """As a verb."""
         return "get created" if self.wanted else "get deleted"
 
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge an object that is there."""
+        if self.wanted:
+            return Met()
+        metadata = obj["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            return Pending("still there, nobody is deleting it")
+        finalizers = ", ".join(metadata.get("finalizers") or ())
+        return Pending(f"being deleted{f', held by {finalizers}' if finalizers else ''}")
+
+    def judge_absent(self, absence: Absence) -> Verdict:
+        """Return Met where it is to be gone."""
+        return absence if self.wanted else Met()
+
 
 @dataclass(frozen=True, slots=True)
-class ConditionStatus:
+class ConditionStatus(_OfPresent):
     """Whether its status has a condition of a type with a value.
 
     Args:
@@ -56,26 +114,84 @@ class ConditionStatus:
 
         Source: kubectl pkg/cmd/wait/condition.go, checkCondition.
         """
-        metadata, status = obj["metadata"], obj.get("status") or {}
-        for condition in status.get("conditions") or ():
-            kind, value = condition.get("type"), condition.get("status")
-            if not isinstance(kind, str) or kind.lower() != self.kind.lower():
-                continue
-            generation = metadata.get("generation") or 0
-            observed = condition.get("observedGeneration")
-            if observed is None:
-                observed = status.get("observedGeneration")
-            if isinstance(observed, int) and observed < generation:
-                return Pending(f"{kind} is of generation {observed}, not yet of {generation}")
-            if str(value).lower() == self.value.lower():
-                return Met()
-            why = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
-            return Pending(f"{kind} is {value}{': ' if why else ''}{why}")
-        return Pending(f"no condition {self.kind} yet")
+        condition = self._first(obj)
+        if condition is None:
+            return Pending(f"no condition {self.kind} yet")
+        behind = self.behind(obj)
+        if behind is not None:
+            return behind
+        kind, value = condition.get("type"), condition.get("status")
+        if str(value).lower() == self.value.lower():
+            return Met()
+        why = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+        return Pending(f"{kind} is {value}{': ' if why else ''}{why}")
+
+    def behind(self, obj: dict[str, Any]) -> Pending | None:
+        """Return the verdict where the condition is of an older generation; else None."""
+        condition, status = self._first(obj) or {}, obj.get("status") or {}
+        generation = obj["metadata"].get("generation") or 0
+        observed = condition.get("observedGeneration")
+        if observed is None and isinstance(status, dict):
+            observed = status.get("observedGeneration")
+        if isinstance(observed, int) and observed < generation:
+            kind = condition.get("type") or self.kind
+            return Pending(f"{kind} is of generation {observed}, not yet of {generation}")
+        return None
+
+    def _first(self, obj: dict[str, Any]) -> dict[str, Any] | None:
+        status = obj.get("status")
+        conditions = status.get("conditions") if isinstance(status, dict) else None
+        for condition in conditions if isinstance(conditions, list) else ():
+            kind = condition.get("type") if isinstance(condition, dict) else None
+            if isinstance(kind, str) and kind.lower() == self.kind.lower():
+                found: dict[str, Any] = condition
+                return found if isinstance(found.get("status"), str) else None
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class UserTest:
+class JsonPathValue(_OfPresent):
+    """Whether a path leads to a value, or to this one.
+
+    Args:
+        path: the path.
+        value: the value's text, compared case by case; None for any value. Null is no value.
+    """
+
+    path: JsonPath
+    value: str | None = None
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return f"have {self.path.text}{'' if self.value is None else f' equal to {self.value!r}'}"
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge by the one value that the path leads to.
+
+        Source: kubectl pkg/cmd/wait/json.go, checkCondition.
+        """
+        values = self.path.find(obj)
+        if len(values) > 1:
+            return Failed(f"{self.path.text} leads to {len(values)} values: it must name one")
+        if not values or values[0] is None:
+            return Pending(f"{self.path.text} is not there yet")
+        found = values[0]
+        if self.value is None:
+            return Met()
+        if isinstance(found, dict | list):
+            return Failed(
+                f"{self.path.text} leads to {_NOUNS[type(found)]}, which no text equals: "
+                "name a value in it"
+            )
+        text = str(found).lower() if isinstance(found, bool) else str(found)
+        if text.strip() == self.value.strip():
+            return Met()
+        return Pending(f"{self.path.text} is {text!r}, not {self.value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class UserTest(_OfPresent):
     """What a callable of the user says about an object, or about a list of objects.
 
     Args:
@@ -110,7 +226,110 @@ class UserTest:
         return Met() if answer else Pending(f"{self.name} says False")
 
 
-ObjectTest: TypeAlias = Existence | ConditionStatus | UserTest
+@dataclass(frozen=True, slots=True)
+class Negated(_OfPresent):
+    """Whether an object that is there fails a test.
+
+    Args:
+        test: the test; neither a combination nor `create` or `delete`.
+    """
+
+    test: ConditionStatus | JsonPathValue | UserTest
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return f"not {self.test.goal}"
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge by the opposite; a status of an older generation says neither."""
+        if isinstance(self.test, ConditionStatus):
+            behind = self.test.behind(obj)
+            if behind is not None:
+                return behind
+        verdict = self.test.judge(obj)
+        return Pending(f"it does {self.test.goal}") if isinstance(verdict, Met) else Met()
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Whether an object satisfies every one of some tests.
+
+    Args:
+        parts: the tests.
+    """
+
+    parts: tuple[ObjectTest, ...]
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return " and ".join(part.goal for part in self.parts)
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge by the part that is worst off."""
+        return self._all([part.judge(obj) for part in self.parts])
+
+    def judge_absent(self, absence: Absence) -> Verdict:
+        """Judge by what absence is to the parts."""
+        return self._all([part.judge_absent(absence) for part in self.parts])
+
+    def _all(self, verdicts: list[Verdict]) -> Verdict:
+        for verdict in verdicts:
+            if isinstance(verdict, Failed):
+                return verdict
+        missing = [verdict.reason for verdict in verdicts if isinstance(verdict, Pending)]
+        return Pending("; ".join(dict.fromkeys(missing))) if missing else Met()
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Whether an object satisfies one of some tests.
+
+    Args:
+        parts: the tests.
+    """
+
+    parts: tuple[ObjectTest, ...]
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return " or ".join(part.goal for part in self.parts)
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge by the part that is best off."""
+        return self._any([part.judge(obj) for part in self.parts])
+
+    def judge_absent(self, absence: Absence) -> Verdict:
+        """Judge by what absence is to the parts."""
+        return self._any([part.judge_absent(absence) for part in self.parts])
+
+    def _any(self, verdicts: list[Verdict]) -> Verdict:
+        reasons = []
+        for verdict in verdicts:
+            if isinstance(verdict, Met):
+                return verdict
+            reasons.append(verdict.reason)
+        text = "; ".join(dict.fromkeys(reasons))
+        lost = [verdict for verdict in verdicts if isinstance(verdict, Failed)]
+        if len(lost) < len(verdicts):
+            return Pending(text)
+        # The part that may come for longest decides how long to hope.
+        order = list(Patience)
+        return Failed(text, max((part.patience for part in lost), key=order.index))
+
+
+ObjectTest: TypeAlias = (
+    Existence | ConditionStatus | JsonPathValue | UserTest | Negated | AllOf | AnyOf
+)
+
+
+def is_user_code(test: ObjectTest) -> bool:
+    """Return whether a test runs code of the user, which belongs to the calling thread."""
+    if isinstance(test, AllOf | AnyOf):
+        return any(is_user_code(part) for part in test.parts)
+    return isinstance(test.test if isinstance(test, Negated) else test, UserTest)
 
 
 def parse_test(condition: object) -> ObjectTest:
@@ -119,6 +338,8 @@ def parse_test(condition: object) -> ObjectTest:
     Raises:
         InvalidArgument: it is none.
     """
+    if isinstance(condition, ObjectTest):
+        return condition
     if callable(condition):
         return UserTest(condition)
     if not isinstance(condition, str):
@@ -126,7 +347,25 @@ def parse_test(condition: object) -> ObjectTest:
     if condition.lower() in ("create", "delete"):
         return Existence(condition.lower() == "create")
     form, _, rest = condition.partition("=")
+    if form == "jsonpath":
+        return _parse_path(condition, rest)
     kind, equals, value = rest.partition("=")
     if form != "condition" or not kind or (equals and not value):
         raise InvalidArgument("condition", condition, _FORMS)
     return ConditionStatus(kind, value or "True")
+
+
+def _parse_path(condition: str, rest: str) -> JsonPathValue:
+    """Return what follows `jsonpath=`: split at single `=`, those in brackets apart.
+
+    Source: kubectl pkg/cmd/wait/wait.go, splitJSONPathInput and processJSONPathInput.
+    """
+    cuts = [match.start() for match in _EQUALS.finditer(rest) if match.group(1)]
+    if len(cuts) > 1:
+        raise InvalidArgument("condition", condition, "one '=' may follow the path, before a value")
+    if not cuts:
+        return JsonPathValue(JsonPath(rest))
+    value = rest[cuts[0] + 1 :].strip("'\"")
+    if not value:
+        raise InvalidArgument("condition", condition, "name a value after the '=', or leave it out")
+    return JsonPathValue(JsonPath(rest[: cuts[0]]), value)

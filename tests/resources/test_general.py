@@ -217,7 +217,7 @@ def test_exactly_so_many_of_them(client: ApiClient, session: FakeSession) -> Non
 
     with pytest.raises(WaitTimeout) as caught:
         wait_for(*arguments, selector="app=web", count=2, timeout=1)
-    assert reason(caught) == "1 of 2 satisfy it, 2 are awaited"
+    assert reason(caught) == "1 of 2 satisfy it, exactly 2 are awaited"
 
 
 def test_none_there_is_not_all(client: ApiClient, session: FakeSession) -> None:
@@ -307,7 +307,10 @@ def test_a_kind_that_is_not_served_any_more_is_final(
         wait_for(client, "ci-1", "widget/w", "create")
 
 
-FORMS = "use 'create', 'delete', 'condition=Type', 'condition=Type=Value' or a callable"
+FORMS = (
+    "use 'create', 'delete', 'condition=Type', 'condition=Type=Value', 'jsonpath={.path}', "
+    "'jsonpath={.path}=value', a callable or a combinator"
+)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +336,7 @@ FORMS = "use 'create', 'delete', 'condition=Type', 'condition=Type=Value' or a c
             "pods",
             "create",
             {"selector": "a=b", "count": -1},
-            "count=-1 is not valid: use a whole number, 0 or more",
+            "count=-1 is not valid: use a whole number, 0 or more, at_least(n) or at_most(n)",
         ),
         (
             "pods",
