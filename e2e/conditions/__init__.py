@@ -1,0 +1,1 @@
+"""Suites on conditions: what `wait_for` takes, on any kind of object."""

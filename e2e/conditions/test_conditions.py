@@ -1,0 +1,88 @@
+"""Waiting for any condition on any object: as for kubectl, by callables, by combinations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait import (
+    InvalidArgument,
+    WaitFailed,
+    WaitTimeout,
+    all_of,
+    any_of,
+    at_least,
+    consistently,
+    not_,
+    stable_for,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+CONFIG = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, labels: {app: shop}}
+data: {colour: blue, app.size: "3"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: extras, labels: {app: shop}}
+data: {colour: red}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _applied(kwait: Bench) -> None:
+    kwait.apply(CONFIG)
+
+
+def test_jsonpath(wait_for: Callable[..., Any]) -> None:
+    """Paths are those of kubectl, with a value or without."""
+    found = wait_for("cm/settings", "jsonpath={.data.colour}=blue")
+
+    assert found["data"]["colour"] == "blue"
+    assert wait_for("cm/settings", r"jsonpath={.data.app\.size}=3") == found
+    assert wait_for("cm/settings", "jsonpath={.metadata.uid}") == found
+    phase = wait_for("namespace/default", "jsonpath={.status.phase}=Active")
+    assert phase["kind"] == "Namespace"
+
+
+def test_combinations(wait_for: Callable[..., Any]) -> None:
+    """Conditions are made of conditions; a callable is one too."""
+    blue = all_of("create", lambda obj: obj["data"]["colour"] == "blue")
+
+    assert wait_for("cm/settings", blue)["metadata"]["name"] == "settings"
+    assert wait_for("cm/extras", not_(blue))["metadata"]["name"] == "extras"
+    assert wait_for("cm/nowhere", any_of("create", "delete")) is None
+
+
+def test_over_time(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+    """`stable_for` waits until it has held; `consistently` demands that it hold from now on."""
+    wait_for("cm/settings", stable_for("300ms", "jsonpath={.data.colour}=blue"))
+    wait_for("cm/settings", consistently("300ms", not_("delete")))
+
+    with pytest.raises(WaitFailed, match="it does not hold to begin with"):
+        wait_for("cm/settings", consistently("1s", "jsonpath={.data.colour}=red"))
+
+
+def test_several(wait_for: Callable[..., Any]) -> None:
+    """Several objects share one limit; a selection is counted."""
+    both = wait_for(["cm/settings", "cm/extras"], "create")
+
+    assert [obj["metadata"]["name"] for obj in both] == ["settings", "extras"]
+    assert len(wait_for("cm", "create", selector="app=shop", count=at_least(1))) == 2
+
+
+def test_what_goes_wrong(wait_for: Callable[..., Any]) -> None:
+    """What cannot be meant is refused at once; what does not come says why."""
+    with pytest.raises(InvalidArgument, match="a bracket is not closed"):
+        wait_for("cm/settings", "jsonpath={.data[}")
+    with pytest.raises(InvalidArgument, match="configmapz"):
+        wait_for("configmapz/settings", "create")
+    with pytest.raises(WaitTimeout, match="is 'blue', not 'red'"):
+        wait_for("cm/settings", "jsonpath={.data.colour}=red", timeout="300ms")
