@@ -226,6 +226,20 @@ def test_only_the_users_frames_follow_the_call(client: ApiClient, session: FakeS
     assert names[1:] == ["wait_for", "outer", "deeper"]
 
 
+def test_a_name_that_matches_nothing_is_told_what_exists(
+    client: ApiClient, session: FakeSession
+) -> None:
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "pod/web", "create", timeout=1)
+    assert caught.value.__notes__ == ["pods in ci-1: there are none"]
+
+    for name in ("wed", "api"):
+        session.put(PODS, pod(name))
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "pod/web", "create", timeout=1)
+    assert caught.value.__notes__ == ["pods in ci-1: api, wed"]
+
+
 def test_a_forbidden_read_is_final(client: ApiClient, session: FakeSession) -> None:
     text = 'pods is forbidden: User "u" cannot list resource "pods"'
     session.fail("list", PODS, ApiError(text, status=403, reason="Forbidden"))
