@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.api.outage import Outage
 from pytest_kwait.cache.failures import (
     VeryShortWatchError,
     is_connection_lost,
@@ -127,6 +128,9 @@ class Reflector:
         """The resourceVersion up to which the store has been told everything; empty at first."""
         self.failures_in_row = 0
         """How many lists and watches have failed since one brought something."""
+        self.excused: Exception | None = None
+        """The latest refusal that may be due to an outage before it, if there was one."""
+        self._outage = Outage(self.clock)
         self._lister_watcher = lister_watcher
         self._store = store
         self._on_error = on_error
@@ -216,9 +220,12 @@ class Reflector:
             self.failures_in_row = 0
         if verb == "watch":
             self._expired = False
+        self._outage.over()
 
     def _recover(self, verb: str, failure: Exception, *, short: bool) -> None:
         """Decide what comes next and when, then tell of the failure."""
+        if isinstance(failure, ApiError) and self._outage.excuses(failure):
+            self.excused = failure
         self._errors[verb] = failure
         self.failures_in_row += 1
         relist, at_once = True, False

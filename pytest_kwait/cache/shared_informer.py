@@ -107,6 +107,8 @@ class SharedInformer:
     def permanent_error(self) -> Exception | None:
         """The last error if trying again is pointless, as with 403 or an unknown kind."""
         error = self.last_error
+        if error is self._reflector.excused:
+            return None
         lasting = is_permanent(error, in_row=self._reflector.failures_in_row)
         return error if lasting else None
 

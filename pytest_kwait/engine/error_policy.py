@@ -7,10 +7,11 @@ that nobody understands is tried again a few times, and final if it repeats.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
+from pytest_kwait.api.outage import Outage
+from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.backoff import Backoff
 from pytest_kwait.wait.context import Context
@@ -19,7 +20,7 @@ from pytest_kwait.wait.interruption import DeadlineExceeded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.clock import Deadline
+    from pytest_kwait.clock import Clock, Deadline
 
 __all__ = ["Decision", "Troubles", "ask", "decide", "retry_pauses", "retrying"]
 
@@ -76,29 +77,38 @@ def retry_pauses() -> Backoff:
     return Backoff(0.1, factor=2.0, jitter=1.0, steps=16, cap=10.0)
 
 
-@dataclass(slots=True)
 class Troubles:
     """The errors that a wait has lived through.
 
     Args:
-        last: the last one.
-        count: how many there were.
-        repeats: how many in a row, without a success between them, were in doubt.
+        clock: what the time to settle after an outage is measured by.
     """
 
-    last: ApiError | None = None
-    count: int = 0
-    repeats: int = 0
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.last: ApiError | None = None
+        """The last one."""
+        self.count = 0
+        """How many there were."""
+        self.repeats = 0
+        """How many in a row, without a success between them, were in doubt."""
+        self._outage = Outage(clock)
+
+    def hear(self, error: ApiError) -> bool:
+        """Note an error; return whether it is a refusal that may be due to an outage."""
+        self.last = error
+        self.count += 1
+        return self._outage.excuses(error)
 
     def meet(self, error: ApiError) -> Decision:
-        """Note an error and say what to do; what is in doubt is final once it repeats.
+        """Note an error and say what to do.
+
+        What is in doubt is final once it repeats; a refusal right after an outage, once it holds.
 
         Returns:
             RETRY, RELIST or STOP.
         """
-        self.last = error
-        self.count += 1
-        decision = decide(error)
+        excused = self.hear(error)
+        decision = Decision.RETRY if excused else decide(error)
         if decision is not Decision.DOUBT:
             self.repeats = 0
             return decision
@@ -108,6 +118,7 @@ class Troubles:
     def over(self) -> None:
         """Note a success."""
         self.repeats = 0
+        self._outage.over()
 
 
 def ask(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _Answer:
@@ -139,7 +150,7 @@ def retrying(
         ApiError: a final error, or the last one when the time was up.
         DeadlineExceeded: the time was up before there was any answer.
     """
-    troubles = troubles if troubles is not None else Troubles()
+    troubles = troubles if troubles is not None else Troubles(deadline.clock)
     ctx = Context(deadline.clock, at=deadline.at)
     answers: list[_Answer] = []
 

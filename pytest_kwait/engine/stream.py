@@ -76,7 +76,7 @@ class Stream:
         self._audience = audience
         self._ctx, self._cancel = with_deadline(background(deadline.clock), deadline)
         self._deadline = deadline
-        self._troubles = Troubles()
+        self._troubles = Troubles(session.clock)
         self._version = ""
         self._outdated = threading.Event()
         self._outdated.set()

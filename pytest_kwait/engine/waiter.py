@@ -49,7 +49,7 @@ def wait_for_condition(
     settings = replace(settings, time_scale=session.time_scale)
     deadline = deadline or Deadline.after(settings.timeout, session.clock)
     judge = Judge(condition, settings, session.clock)
-    troubles = Troubles()
+    troubles = Troubles(session.clock)
     mode = WatchMode if settings.mode == "watch" else PollMode
     looking = mode(
         session,

@@ -120,8 +120,7 @@ class WatchMode:
     def troubled(self, source: Source, error: ApiError) -> None:
         """Note an error that is retried."""
         with self._lock:
-            self._troubles.last = error
-            self._troubles.count += 1
+            self._troubles.hear(error)
             if source in self._unlisted:
                 self._judge.note(f"cannot list {source.resource.qualified}: {error.message}")
 
@@ -223,6 +222,8 @@ class WatchMode:
         except ApiError as error:
             if self._troubles.meet(error) is Decision.STOP:
                 raise
+        else:
+            self._troubles.over()
         with self._lock:
             self._probe_at = clock.monotonic() + self._poll
             if answers is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from queue import Queue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -392,6 +393,26 @@ def test_refused_list_is_a_permanent_error(inform: Inform) -> None:
     assert failed.wait(PATIENCE)
 
     assert informer.permanent_error is forbidden
+
+
+def test_a_list_refused_right_after_an_outage_is_a_permanent_error_if_that_holds(
+    inform: Inform,
+) -> None:
+    clock, live = FakeClock(auto=False), Live()
+    failures: Queue[Exception] = Queue()
+    live.clock = clock
+    live.answer = connection_refused()
+    informer = inform(live, on_error=failures.put)
+    failures.get(timeout=PATIENCE)
+    permanent = []
+    for seconds in (2.0, 6.0):
+        live.answer = refused()
+        clock.until_blocked()
+        clock.advance(seconds)
+        assert failures.get(timeout=PATIENCE) is live.answer
+        permanent.append(informer.permanent_error)
+
+    assert permanent == [None, live.answer]
 
 
 def test_what_ends_the_thread_is_surfaced_and_logged(

@@ -62,6 +62,21 @@ def test_doubt_is_final_when_it_repeats_without_a_success_between() -> None:
     assert troubles.last is garbage
 
 
+def test_a_refusal_right_after_an_outage_must_hold() -> None:
+    clock = FakeClock()
+    forbidden = ApiError("no", status=403, reason="Forbidden")
+    troubles = Troubles(clock)
+
+    decisions = [troubles.meet(ApiError("away", reason="ConnectionRefused"))]
+    for _ in range(2):
+        decisions.append(troubles.meet(forbidden))
+        clock.advance(5.0)
+    troubles.over()
+    decisions.append(troubles.meet(forbidden))
+
+    assert decisions == [Decision.RETRY, Decision.RETRY, Decision.STOP, Decision.STOP]
+
+
 def answers(*results: object) -> Iterator[object]:
     yield from results
 

@@ -258,6 +258,25 @@ def test_forbidden_ends_the_wait_at_once(session: FakeSession, mode: Mode) -> No
 
 
 @MODES
+def test_forbidden_right_after_an_outage_must_hold(session: FakeSession, mode: Mode) -> None:
+    away = ApiError("connection refused", reason="ConnectionRefused")
+    forbidden = ApiError("roles are not read yet", status=403, reason="Forbidden")
+    session.put(JOBS, job())
+    session.put(PODS, pod("a"))
+    session.fail("list", JOBS, away, forbidden)
+
+    running(session, 1, mode=mode, poll=1.0)
+
+    session.fail("list", JOBS, away, *[forbidden] * 100)
+    started = session.clock.monotonic()
+    with pytest.raises(ApiError) as caught:
+        running(session, 1, mode=mode, poll=1.0)
+
+    assert caught.value is forbidden
+    assert 5.0 <= session.clock.monotonic() - started <= 15.0
+
+
+@MODES
 def test_troubles_of_the_server_are_outlived_and_told(session: FakeSession, mode: Mode) -> None:
     refused = ApiError("connection refused", reason="ConnectionRefused")
     busy = ApiError("etcdserver: leader changed", status=500, reason="InternalError")
