@@ -68,5 +68,7 @@ def test_nothing_is_left(kwait, wait_for):
 @pytest.mark.parametrize("args", [[], ["-n2"]], ids=["alone", "workers"])
 def test_a_suite_passes_on_the_embedded_cluster(pytester: pytest.Pytester, args: list[str]) -> None:
     pytester.makepyfile(test_it=_SUITE)
-    result = pytester.runpytest_subprocess("--strict-markers", "-Werror", *args, timeout=120)
+    result = pytester.runpytest_subprocess(
+        "--strict-markers", "-Werror", "-ofaulthandler_timeout=60", *args, timeout=120
+    )
     result.assert_outcomes(passed=5)
