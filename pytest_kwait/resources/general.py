@@ -202,7 +202,8 @@ def _note_what_exists(
     session: Session, namespace: str, target: Target, resource: Resource, error: WaitTimeout
 ) -> None:
     """Say which objects of the kind there are, where the named one is not among them."""
-    if not target.name:
+    # A server that did not tell what it knows of the failure is not asked for more.
+    if not target.name or error.evidence["errors"]:
         return
     where = namespace if resource.namespaced else None
     deadline = Deadline.after(_LISTING, session.clock)
