@@ -1,0 +1,75 @@
+"""The bench that faults are tried at: a proxy's certificate, a namespace, shorter limits."""
+
+from __future__ import annotations
+
+import ssl
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+
+from pytest_kwait.api import outage
+from pytest_kwait.cache import shared_informer
+from pytest_kwait.cache.reflector import Reflector
+from pytest_kwait.engine import error_policy, evidence, stream
+from pytest_kwait.resources import pod_info
+from pytest_kwait.wait import Backoff
+
+from .families import Place
+from .trial import Trials
+from .upstream import Upstream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait import Bench
+
+_SILENCE = 0.5
+_EVIDENCE = 0.3
+_PAUSES = Backoff(duration=0.1, factor=2.0, jitter=1.0, steps=38, cap=30.0)
+
+
+@pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a silent connection count as dead after 0.5 s; in earnest that takes 10 to 150 s."""
+    monkeypatch.setattr(error_policy, "PATIENCE", _SILENCE)
+    monkeypatch.setattr(stream, "INACTIVITY", _SILENCE)
+    monkeypatch.setattr(pod_info, "PER_HOST", _SILENCE)
+    patient = partial(Reflector, backoff=_PAUSES, list_timeout=_SILENCE, inactivity=_SILENCE)
+    monkeypatch.setattr(shared_informer, "Reflector", patient)
+
+
+@pytest.fixture
+def brisk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the cache pause for an eighth of its 0.8 s and more."""
+    monkeypatch.setattr(shared_informer, "Reflector", partial(Reflector, backoff=_PAUSES))
+
+
+@pytest.fixture
+def quick_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Believe a refusal after an outage in half a second, not five."""
+    monkeypatch.setattr(outage, "SETTLING", _SILENCE)
+
+
+@pytest.fixture
+def little_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gather evidence for 0.3 s, not five."""
+    monkeypatch.setattr(evidence, "LIMIT", _EVIDENCE)
+
+
+@pytest.fixture(scope="session")
+def trials(kwait_client: ApiClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    folder = tmp_path_factory.mktemp("faults")
+    with Trials(Upstream.of(kwait_client), tls, authority.cert_pem.bytes(), folder) as trials:
+        yield trials
+
+
+@pytest.fixture
+def place(kwait: Bench) -> Place:
+    return Place(kwait.client, kwait.namespace, kwait.cluster.nodes[0])

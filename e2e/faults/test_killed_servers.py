@@ -1,0 +1,113 @@
+"""An API server, or its storage, that is killed with SIGKILL and starts again.
+
+Needs a control plane of its own: run by `python -m e2e.controlplane run -- pytest e2e/faults`.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.controlplane import assets
+from pytest_kwait import wait_for
+from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, NODES, Resource
+from pytest_kwait.api.session import Session
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.clusters.provider import connect
+from pytest_kwait.engine.error_policy import retrying
+
+from .families import FAMILIES, Place
+from .plane import Plane, running_plane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kubernetes.client import ApiClient
+
+TIMEOUT = 60.0
+UNDER_WAY = 1.0
+"""Seconds after which every wait has looked, and watches."""
+
+NODE = "nobody"
+"""A node without a kubelet: which pods it knows is made up."""
+
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    programs = os.environ.get("KUBEBUILDER_ASSETS", "")
+    if not Path(programs).is_relative_to(assets.storage()) or not programs:
+        pytest.skip("only `python -m e2e.controlplane run` has servers that may be killed")
+    with running_plane(tmp_path_factory.mktemp("plane") / "cluster") as plane:
+        session = Session.of(connect(plane.kubeconfig).client())
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
+        session.create(NODES, node, deadline=Deadline.after(TIMEOUT))
+        yield plane
+
+
+@pytest.mark.parametrize("user", ["admin", "powerless"])
+@pytest.mark.parametrize("victim", ["kube-apiserver", "etcd"])
+def test_every_wait_outlives_a_killed_server(plane: Plane, victim: str, user: str) -> None:
+    """Of whoever may do all, and of whoever needs a role, which a server that starts reads late."""
+    direct = connect(plane.kubeconfig).client()
+    place = Place(direct, namespace(direct, f"{user}-{victim}"), NODE, lambda _, pod: pod)
+    client = connect(plane.kubeconfig, user).client()
+    families = [family(place, f"killed-{i}") for i, family in enumerate(FAMILIES)]
+    with ThreadPoolExecutor(len(families)) as pool:
+        for family in families:
+            family.prepare()
+        waits = [pool.submit(family.wait, client, TIMEOUT) for family in families]
+        SYSTEM_CLOCK.sleep(UNDER_WAY)
+        plane.kill(victim)
+        until_ready(direct)
+        for family in families:
+            family.bring_about()
+        results = [wait.result() for wait in waits]
+
+    assert {
+        family.title: family.is_right(result)
+        for family, result in zip(families, results, strict=True)
+    } == {family.title: True for family in families}
+
+
+def namespace(client: ApiClient, name: str) -> str:
+    """Make a namespace in which `powerless` may look."""
+    session, deadline = Session.of(client), Deadline.after(TIMEOUT)
+    session.create(
+        NAMESPACES,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+        deadline=deadline,
+    )
+    session.create(
+        ROLES,
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "looks"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "view",
+            },
+            "subjects": [
+                {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "powerless"}
+            ],
+        },
+        name,
+        deadline=deadline,
+    )
+    wait_for(client, name, "serviceaccount/default", "create", timeout=TIMEOUT)
+    return name
+
+
+def until_ready(client: ApiClient) -> None:
+    """Return once the API server says that it is ready, and its storage takes what is written."""
+    session, deadline = Session.of(client), Deadline.after(TIMEOUT)
+    trace = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trace"}}
+    retrying(lambda left: session.request("GET", "/readyz", deadline=left), deadline)
+    retrying(lambda left: session.apply(CONFIG_MAPS, trace, "default", deadline=left), deadline)

@@ -1,0 +1,132 @@
+"""What a wait costs, counted at the proxy, and where it ends when a fault does not.
+
+Two requests per watched resource, a few more for what breaks, and no storm ever.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+from .catalogue import FAULTS, RESET, SILENCES, TOO_BUSY, TOO_OLD
+from .families import FAMILIES, POLL, Family, PolledJobWait
+
+if TYPE_CHECKING:
+    from .families import Place
+    from .trial import Outcome, Trial, Trials
+
+LIMIT = 1.0
+"""Seconds that a wait is given when nothing comes of it."""
+
+QUIET = 1.1
+"""Seconds after which a watch that breaks has proved itself, and goes on where it was."""
+
+TIMEOUT = 30.0
+
+RATE = 8.0
+"""Requests per second that each watched resource may cost while everything fails."""
+
+PAIRS = tuple(zip(FAMILIES[::2], FAMILIES[1::2], strict=True))
+
+WATCHED = {
+    "job, watch mode": {"jobs", "pods"},
+    "condition of a pod": {"pods"},
+    "deletion": {"configmaps"},
+    "pods on minions": {"replicationcontrollers", "pods"},
+    "cache sync": {"configmaps"},
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=[" and ".join(f.title for f in p) for p in PAIRS])
+@pytest.mark.usefixtures("little_evidence")
+def test_deadline_is_held_without_a_storm(
+    pair: tuple[type[Family], ...], trials: Trials, place: Place
+) -> None:
+    """Faults that never end, all at the same time."""
+    faults = [*FAULTS, *SILENCES, TOO_BUSY]
+    waits = {
+        family(place, f"lasting-{i}-{j}"): fault
+        for i, family in enumerate(pair)
+        for j, fault in enumerate(faults)
+    }
+    with trials.of(*waits) as tried:
+        for trial in tried:
+            trial.proxy.strike(waits[trial.family], None)
+            trial.begin(LIMIT)
+        ends = [(trial.family, waits[trial.family], trial.outcome(LIMIT + 10)) for trial in tried]
+
+    for family, fault, outcome in ends:
+        what = (family.title, fault.title)
+        # What repeats and makes no sense is final, in a cache after pauses that are longer.
+        nonsense = fault.title == "HTML instead of JSON" and family.title != "cache sync"
+        assert outcome.verdict == ("ApiError" if nonsense else "WaitTimeout"), what
+        assert nonsense or outcome.seconds >= LIMIT, what
+        assert outcome.seconds < LIMIT + 1, what
+        cost = len(outcome.requests_until(outcome.begun + LIMIT))
+        assert cost <= (LIMIT * RATE * family.watches or 2 * (LIMIT / POLL + 1)), what
+        assert cost <= max(family.watches, 1) or fault is not TOO_BUSY, what
+
+
+def test_what_a_wait_asks_for(trials: Trials, place: Place) -> None:
+    """Two requests per watched resource, however long it takes, and what mends a broken watch.
+
+    A watch that was cut off goes on where it was; one that is too old is listed anew.
+    """
+    watching = [family for family in FAMILIES if family.watches]
+    cases = {"undisturbed": None, "cut": RESET, "old": TOO_OLD}
+    waits = [family(place, f"{case}-{i}") for case in cases for i, family in enumerate(watching)]
+    with trials.of(*waits) as tried:
+        for trial in tried:
+            trial.begin(TIMEOUT)
+        for trial in tried:
+            trial.wait_until_under_way()
+        SYSTEM_CLOCK.sleep(QUIET)
+        for trial in tried:
+            if (fault := cases[case_of(trial)]) is not None:
+                trial.proxy.strike(fault, 0)
+                trial.wait_until_under_way_again()
+        for trial in tried:
+            trial.family.bring_about()
+        ends = {trial: trial.outcome(TIMEOUT + 10) for trial in tried}
+
+    assert {outcome.verdict for outcome in ends.values()} == {"met"}
+    mending = {"undisturbed": [], "cut": ["watch"], "old": ["list", "watch"]}
+    assert {title(trial): asked(outcome) for trial, outcome in ends.items()} == {
+        title(trial): once(trial, "list", "watch") + once(trial, *mending[case_of(trial)])
+        for trial in tried
+    }
+
+
+def test_poll_mode_lists_once_per_interval(trials: Trials, place: Place) -> None:
+    """The job and its pods, each time."""
+    with trials.of(PolledJobWait(place, "polled")) as (trial,):
+        trial.begin(TIMEOUT)
+        SYSTEM_CLOCK.sleep(QUIET)
+        trial.family.bring_about()
+        outcome = trial.outcome(TIMEOUT)
+
+    looks = outcome.labels.count("list jobs")
+    assert outcome.labels == ["list jobs", "list pods"] * looks
+    assert 2 <= looks <= outcome.seconds / POLL + 1
+
+
+def case_of(trial: Trial) -> str:
+    return trial.family.name.partition("-")[0]
+
+
+def title(trial: Trial) -> str:
+    return f"{trial.family.title}, {case_of(trial)}"
+
+
+def asked(outcome: Outcome) -> Counter[str]:
+    """Count requests, but for questions to kubelets: what those know cannot be watched."""
+    return Counter(label for label in outcome.labels if label != "get nodes/proxy/pods")
+
+
+def once(trial: Trial, *verbs: str) -> Counter[str]:
+    watched = WATCHED[trial.family.title]
+    return Counter(f"{verb} {plural}" for plural in watched for verb in verbs)

@@ -1,0 +1,169 @@
+"""One wait over a proxy of its own, from a thread of its own."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.clusters.provider import connect
+from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
+
+from .proxy import Proxy
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+    from pathlib import Path
+    from typing import Self
+
+    from kubernetes.client import ApiClient
+
+    from .exchange import Request
+    from .families import Family
+    from .upstream import Upstream
+
+__all__ = ["Outcome", "Trial", "Trials"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a wait ended.
+
+    Args:
+        verdict: `met`, or the name of the error.
+        begun: when it began, in monotonic seconds.
+        ended: when it ended.
+        requests: what it has sent.
+        error: what it raised.
+    """
+
+    verdict: str
+    begun: float
+    ended: float
+    requests: list[Request]
+    error: Exception | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.ended - self.begun
+
+    @property
+    def labels(self) -> list[str]:
+        """What was sent, in order."""
+        return [request.label for request in self.requests]
+
+    def requests_until(self, moment: float) -> list[Request]:
+        """Return what was sent before a moment, in monotonic seconds."""
+        return [request for request in self.requests if request.at < moment]
+
+
+class Trial:
+    """One wait, its proxy, and the client that leads through it.
+
+    Args:
+        family: the wait.
+        proxy: the proxy.
+        client: the client.
+        pool: where the wait runs.
+    """
+
+    def __init__(
+        self, family: Family, proxy: Proxy, client: ApiClient, pool: ThreadPoolExecutor
+    ) -> None:
+        self.family = family
+        self.proxy = proxy
+        self._client = client
+        self._pool = pool
+        self._future: Future[Outcome] | None = None
+
+    def begin(self, timeout: float) -> None:
+        """Begin to wait, in a thread of its own."""
+        self._future = self._pool.submit(self._wait, timeout)
+
+    def wait_until_under_way(self) -> None:
+        """Return once everything was looked at, and what can be watched is."""
+        if self.family.watches:
+            self.proxy.wait_until_watched(self.family.watches)
+        else:
+            self.proxy.wait_until_answered(4)
+
+    def wait_until_under_way_again(self) -> None:
+        """Return once the watches that broke are open again."""
+        self.proxy.wait_until_watched(2 * self.family.watches, ever=True)
+
+    def outcome(self, patience: float) -> Outcome:
+        """Return how the wait ended.
+
+        Raises:
+            TimeoutError: it hangs.
+        """
+        assert self._future is not None
+        return self._future.result(patience)
+
+    def _wait(self, timeout: float) -> Outcome:
+        begun = SYSTEM_CLOCK.monotonic()
+        error: Exception | None = None
+        try:
+            result = self.family.wait(self._client, timeout)
+            verdict = "met" if self.family.is_right(result) else f"met by {result!r}"
+        except (ApiError, WaitFailed, WaitTimeout) as raised:
+            verdict, error = type(raised).__name__, raised
+        return Outcome(verdict, begun, SYSTEM_CLOCK.monotonic(), self.proxy.requests, error)
+
+
+class Trials:
+    """Lends proxies with their clients to trials; those of a test that went well are used again.
+
+    Args:
+        upstream: the API server.
+        tls: what proxies show.
+        authority: who vouches for that, as PEM.
+        folder: where kubeconfigs go.
+    """
+
+    def __init__(
+        self, upstream: Upstream, tls: ssl.SSLContext, authority: bytes, folder: Path
+    ) -> None:
+        self._upstream = upstream
+        self._tls = tls
+        self._authority = authority
+        self._folder = folder
+        self._proxies = ExitStack()
+        self._idle: list[tuple[Proxy, ApiClient]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._proxies.close()
+
+    @contextmanager
+    def of(self, *families: Family) -> Iterator[list[Trial]]:
+        """Give trials of waits, whose objects are there."""
+        ways = [self._idle.pop() if self._idle else self._way() for _ in families]
+        with ThreadPoolExecutor(len(families), thread_name_prefix="trial") as pool:
+            list(pool.map(lambda family: family.prepare(), families))
+            try:
+                yield [
+                    Trial(family, proxy, client, pool)
+                    for family, (proxy, client) in zip(families, ways, strict=True)
+                ]
+            finally:
+                for proxy, _ in ways:
+                    proxy.heal()
+        for proxy, _ in ways:
+            proxy.forget()
+        self._idle += ways
+
+    def _way(self) -> tuple[Proxy, ApiClient]:
+        proxy = self._proxies.enter_context(Proxy(self._upstream, self._tls))
+        file = self._folder / f"{proxy.port}.kubeconfig"
+        self._upstream.kubeconfig(file, proxy.address, self._authority)
+        client = connect(file).client()
+        proxy.forget()
+        return proxy, client
