@@ -12,6 +12,7 @@ import itertools
 import math
 import socket
 import threading
+from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -230,6 +231,10 @@ class _Attempt:
         raise TimeoutError("the connection was not established in time")
 
 
+_LONGEST_NAP = 1.0
+"""Seconds after which what finalizers have left is released at the latest."""
+
+
 class Watchdog:
     """The thread that looks at guards when their moment comes; started with the first of them."""
 
@@ -240,9 +245,26 @@ class Watchdog:
         self._heap: list[tuple[float, int, Guard]] = []
         self._released = 0
         self._thread: threading.Thread | None = None
+        self._left: deque[Callable[[], None]] = deque()
+
+    def leave(self, release: Callable[[], None]) -> None:
+        """Have `release` called later, where no lock is held; takes no lock itself.
+
+        Finalizers run in whatever thread collects garbage, in the midst of anything it does.
+        """
+        self._left.append(release)
+
+    def _release_left(self) -> None:
+        while True:
+            try:
+                release = self._left.popleft()
+            except IndexError:
+                return
+            release()
 
     def watch(self, guard: Guard) -> None:
         """Cut `guard` at its moment."""
+        self._release_left()
         due = guard.due
         if math.isinf(due):
             return
@@ -271,6 +293,7 @@ class Watchdog:
 
     def _run(self) -> None:
         while True:
+            self._release_left()
             with self._lock:
                 self._wake.clear()
                 now = SYSTEM_CLOCK.monotonic()
@@ -280,7 +303,8 @@ class Watchdog:
                 again = [guard for guard in due if guard.look(now)]
                 for guard in again:
                     heapq.heappush(self._heap, (guard.due, next(self._order), guard))
-                timeout = self._heap[0][0] - now if self._heap else None
+                # A finalizer cannot wake this thread: setting an event takes a lock, too.
+                timeout = min(self._heap[0][0] - now, _LONGEST_NAP) if self._heap else None
             SYSTEM_CLOCK.wait(self._wake, timeout)
 
 

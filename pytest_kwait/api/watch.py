@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.api.guard import Cause
+from pytest_kwait.api.guard import WATCHDOG, Cause
 from pytest_kwait.api.objects import WatchEvent, decode_object
 from pytest_kwait.api.statuses import error_of_status, excerpt
 from pytest_kwait.api.transport import FAILURES
@@ -84,8 +84,10 @@ class Watch:
 
     def __del__(self) -> None:
         # The watchdog knows the guard until the deadline, and with it the socket of a watch that
-        # nobody has closed.
-        self._finish()
+        # nobody has closed. Finalizers run in the midst of anything, locks held: no lock here.
+        answer, guard = self._answer, self._guard
+        if guard is not None and not self._ended:
+            WATCHDOG.leave(lambda: _let_go(answer, guard))
 
     def __iter__(self) -> Iterator[WatchEvent]:
         return self
@@ -196,13 +198,17 @@ class Watch:
     def _finish(self) -> None:
         self._ended = True
         answer, self._answer = self._answer, None
-        if answer is not None:
-            answer.close()
-        if self._guard is not None:
-            self._guard.release()
+        _let_go(answer, self._guard)
 
     def _error(self, reason: str, message: str) -> ApiError:
         return ApiError(message, reason=reason, method="GET", path=self.path)
+
+
+def _let_go(answer: urllib3.BaseHTTPResponse | None, guard: Guard | None) -> None:
+    if answer is not None:
+        answer.close()
+    if guard is not None:
+        guard.release()
 
 
 def _chunks(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 
+from pytest_kwait.api.guard import WATCHDOG
 from pytest_kwait.api.objects import ObjectMeta, WatchEvent
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
-from pytest_kwait.api.watch import EventDecoder
+from pytest_kwait.api.watch import EventDecoder, Watch
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError
 
@@ -324,6 +325,26 @@ def test_leaving_a_watch_closes_its_connection(soon: Deadline) -> None:
             next(watch)
         assert gone.wait(5)
         assert list(watch) == []
+
+
+def test_a_watch_is_forgotten_while_locks_are_held(soon: Deadline) -> None:
+    # The collector runs finalizers in any thread, also in the midst of the watchdog's own work.
+    collected = threading.Event()
+
+    def handle(exchange: Exchange) -> None:
+        exchange.stream(ADDED, end=False)
+        exchange.hold()
+
+    def collect(watches: list[Watch]) -> None:
+        with WATCHDOG._lock:
+            watches.clear()
+        collected.set()
+
+    with ScriptedServer(handle) as server:
+        watches = [watching(server, soon)]
+        next(watches[0])
+        threading.Thread(target=collect, args=(watches,), daemon=True).start()
+        assert collected.wait(5)
 
 
 def test_a_forgotten_watch_frees_its_connection(soon: Deadline) -> None:
