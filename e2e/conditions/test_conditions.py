@@ -63,8 +63,8 @@ def test_combinations(wait_for: Callable[..., Any]) -> None:
 
 def test_over_time(kwait: Bench, wait_for: Callable[..., Any]) -> None:
     """`stable_for` waits until it has held; `consistently` demands that it hold from now on."""
-    wait_for("cm/settings", stable_for("300ms", "jsonpath={.data.colour}=blue"))
-    wait_for("cm/settings", consistently("300ms", not_("delete")))
+    wait_for("cm/settings", stable_for("2s", "jsonpath={.data.colour}=blue"))
+    wait_for("cm/settings", consistently("2s", not_("delete")))
 
     with pytest.raises(WaitFailed, match="it does not hold to begin with"):
         wait_for("cm/settings", consistently("1s", "jsonpath={.data.colour}=red"))
@@ -85,4 +85,4 @@ def test_what_goes_wrong(wait_for: Callable[..., Any]) -> None:
     with pytest.raises(InvalidArgument, match="configmapz"):
         wait_for("configmapz/settings", "create")
     with pytest.raises(WaitTimeout, match="is 'blue', not 'red'"):
-        wait_for("cm/settings", "jsonpath={.data.colour}=red", timeout="300ms")
+        wait_for("cm/settings", "jsonpath={.data.colour}=red", timeout="2s")
