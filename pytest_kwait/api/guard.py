@@ -245,9 +245,9 @@ class Watchdog:
         self._heap: list[tuple[float, int, Guard]] = []
         self._released = 0
         self._thread: threading.Thread | None = None
-        self._left: deque[Callable[[], None]] = deque()
+        self._left: deque[Callable[[], object]] = deque()
 
-    def leave(self, release: Callable[[], None]) -> None:
+    def leave(self, release: Callable[[], object]) -> None:
         """Have `release` called later, where no lock is held; takes no lock itself.
 
         Finalizers run in whatever thread collects garbage, in the midst of anything it does.

@@ -84,10 +84,15 @@ class Watch:
 
     def __del__(self) -> None:
         # The watchdog knows the guard until the deadline, and with it the socket of a watch that
-        # nobody has closed. Finalizers run in the midst of anything, locks held: no lock here.
+        # nobody has closed. Finalizers run in the midst of anything, locks held: the connection is
+        # this watch's own, but the watchdog is not.
         answer, guard = self._answer, self._guard
-        if guard is not None and not self._ended:
-            WATCHDOG.leave(lambda: _let_go(answer, guard))
+        if self._ended:
+            return
+        if answer is not None:
+            answer.close()
+        if guard is not None:
+            WATCHDOG.leave(guard.release)
 
     def __iter__(self) -> Iterator[WatchEvent]:
         return self
@@ -198,17 +203,13 @@ class Watch:
     def _finish(self) -> None:
         self._ended = True
         answer, self._answer = self._answer, None
-        _let_go(answer, self._guard)
+        if answer is not None:
+            answer.close()
+        if self._guard is not None:
+            self._guard.release()
 
     def _error(self, reason: str, message: str) -> ApiError:
         return ApiError(message, reason=reason, method="GET", path=self.path)
-
-
-def _let_go(answer: urllib3.BaseHTTPResponse | None, guard: Guard | None) -> None:
-    if answer is not None:
-        answer.close()
-    if guard is not None:
-        guard.release()
 
 
 def _chunks(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
