@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.raising import raises
 from pytest_kwait import (
     InvalidArgument,
     WaitFailed,
@@ -66,7 +67,7 @@ def test_over_time(kwait: Bench, wait_for: Callable[..., Any]) -> None:
     wait_for("cm/settings", stable_for("2s", "jsonpath={.data.colour}=blue"))
     wait_for("cm/settings", consistently("2s", not_("delete")))
 
-    with pytest.raises(WaitFailed, match="it does not hold to begin with"):
+    with raises(WaitFailed, "it does not hold to begin with"):
         wait_for("cm/settings", consistently("1s", "jsonpath={.data.colour}=red"))
 
 
@@ -80,9 +81,9 @@ def test_several(wait_for: Callable[..., Any]) -> None:
 
 def test_what_goes_wrong(wait_for: Callable[..., Any]) -> None:
     """What cannot be meant is refused at once; what does not come says why."""
-    with pytest.raises(InvalidArgument, match="a bracket is not closed"):
+    with raises(InvalidArgument, "a bracket is not closed"):
         wait_for("cm/settings", "jsonpath={.data[}")
-    with pytest.raises(InvalidArgument, match="configmapz"):
+    with raises(InvalidArgument, "configmapz"):
         wait_for("configmapz/settings", "create")
-    with pytest.raises(WaitTimeout, match="is 'blue', not 'red'"):
+    with raises(WaitTimeout, "is 'blue', not 'red'"):
         wait_for("cm/settings", "jsonpath={.data.colour}=red", timeout="2s")

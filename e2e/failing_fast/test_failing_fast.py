@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.raising import raises
 from pytest_kwait import WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def test_an_image_that_does_not_exist(
     """The name alone tells that no retry will help; no need to wait for the whole limit."""
     kwait.create(job("typo", image="Busybox:not a tag"))
 
-    with pytest.raises(WaitFailed, match="InvalidImageName"):
+    with raises(WaitFailed, "InvalidImageName"):
         wait_for_job_pods_running("typo", 1, timeout="2m")
 
 
@@ -72,7 +73,7 @@ def test_pods_that_ended_will_not_run(
     kwait.create(job("over", script="true"))
     wait_for_job_finish("over")
 
-    with pytest.raises(WaitFailed, match="over"):
+    with raises(WaitFailed, "over"):
         wait_for_job_pods_running("over", 1, timeout="2m")
 
 
@@ -85,7 +86,7 @@ def test_a_job_deleted_while_it_is_awaited(
     kwait.delete("job/short-lived", propagation="Background")
     kwait.wait_for("job/short-lived", "delete")
 
-    with pytest.raises(WaitTimeout, match="short-lived"):
+    with raises(WaitTimeout, "short-lived"):
         wait_for_job_pods_running("short-lived", 1, timeout="500ms")
 
 

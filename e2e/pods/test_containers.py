@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from e2e.pods.manifest import container, pod
+from e2e.raising import raises
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def test_started_running_terminated(
 
     statuses = {each["name"]: each for each in ended["status"]["containerStatuses"]}
     assert statuses["short"]["state"]["terminated"]["exitCode"] == 0
-    with pytest.raises(WaitFailed, match="container short ended with exit code 0"):
+    with raises(WaitFailed, "container short ended with exit code 0"):
         wait_for_container_running("two", "short")
 
 
@@ -51,5 +50,5 @@ def test_a_container_that_is_not_there(kwait: Bench, wait_for_container_running:
     """Names are checked against the pod; what is there is named."""
     kwait.create(pod("web"))
 
-    with pytest.raises(WaitFailed, match="the pod has no container mian, it has main"):
+    with raises(WaitFailed, "the pod has no container mian, it has main"):
         wait_for_container_running("web", "mian", grace="500ms")

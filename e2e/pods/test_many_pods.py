@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.pods.manifest import container, pod
+from e2e.raising import raises
 from pytest_kwait import WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def test_numbers(
     assert names(wait_for_number_of_pods(3)) == ["a", "b", "c"]
     assert names(wait_for_pods_running(2)) == ["a", "b"]
     assert names(wait_for_number_of_pods(2, selector=WEB)) == ["a", "b"]
-    with pytest.raises(WaitTimeout, match=r"did not come to exactly 1 pod within 500ms: 3, 2 more"):
+    with raises(WaitTimeout, r"did not come to exactly 1 pod within 500ms: 3, 2 more"):
         wait_for_number_of_pods(1, timeout="500ms")
 
 
@@ -77,7 +78,7 @@ def test_one_hopeless_pod_of_all(
 ) -> None:
     kwait.create(pod("a", labels=WEB), pod("b", container(image="Busybox:not a tag"), labels=WEB))
 
-    with pytest.raises(WaitFailed, match="pod b: InvalidImageName"):
+    with raises(WaitFailed, "pod b: InvalidImageName"):
         wait_for_pods_with_label_running_ready(WEB, 2, timeout="2m", grace="2s")
 
 
@@ -90,7 +91,7 @@ def test_running_ready_but_for_a_few(
     kwait.create(pod("a"), pod("b"), pod("c", container(image="Busybox:not a tag")))
 
     assert names(wait_for_pods_running_ready(2, 1, timeout="1m")) == ["a", "b"]
-    with pytest.raises(WaitFailed, match="pod c: InvalidImageName"):
+    with raises(WaitFailed, "pod c: InvalidImageName"):
         wait_for_pods_running_ready(2, timeout="2m", grace="2s")
 
 
@@ -118,7 +119,7 @@ def test_scheduling_gates(
     assert names(wait_for_pods_scheduling_gated(1)) == ["gated"]
     assert names(wait_for_pods_with_scheduling_gates(1, gates)) == ["gated"]
     assert names(wait_for_pods_with_scheduling_gates(1, [])) == ["free"]
-    with pytest.raises(WaitTimeout, match=r"behind scheduling gate kwait\.example/first"):
+    with raises(WaitTimeout, r"behind scheduling gate kwait\.example/first"):
         wait_for_pod_scheduled("gated", timeout="500ms")
 
 

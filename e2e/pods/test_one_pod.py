@@ -9,6 +9,7 @@ import pytest
 
 import pytest_kwait
 from e2e.pods.manifest import container, pod
+from e2e.raising import raises
 from pytest_kwait import WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def test_a_pod_that_has_ended_will_not_run(
     kwait.create(pod("over", container(script="true")))
     wait_for_pod_success("over")
 
-    with pytest.raises(WaitFailed, match="the pod has succeeded"):
+    with raises(WaitFailed, "the pod has succeeded"):
         getattr(pytest_kwait, f"wait_for_pod_{awaited}")(
             kwait.client, kwait.namespace, "over", timeout="2m"
         )
@@ -92,7 +93,7 @@ def test_a_pod_that_has_ended_will_not_run(
 def test_an_always_restarted_pod_never_succeeds(kwait: Bench, wait_for_pod_success: Wait) -> None:
     kwait.create(pod("server", restartPolicy="Always"))
 
-    with pytest.raises(WaitFailed, match="restart policy is Always"):
+    with raises(WaitFailed, "restart policy is Always"):
         wait_for_pod_success("server", timeout="2m")
 
 
@@ -103,7 +104,7 @@ def test_terminated_by_its_deadline(kwait: Bench, wait_for_pod_terminated: Wait)
     late = wait_for_pod_terminated("late", "DeadlineExceeded", timeout="1m")
 
     assert late["status"]["phase"] == "Failed"
-    with pytest.raises(WaitFailed, match="DeadlineExceeded"):
+    with raises(WaitFailed, "DeadlineExceeded"):
         pytest_kwait.wait_for_pod_failed_reason(kwait.client, kwait.namespace, "late", "Evicted")
 
 
@@ -114,9 +115,9 @@ def test_scheduled_and_unschedulable(
 
     assert wait_for_pod_scheduled("small")["spec"]["nodeName"] in kwait.cluster.nodes
     assert wait_for_pod_unschedulable("huge")["status"]["phase"] == "Pending"
-    with pytest.raises(WaitFailed, match="the pod was scheduled to "):
+    with raises(WaitFailed, "the pod was scheduled to "):
         wait_for_pod_unschedulable("small")
-    with pytest.raises(WaitFailed, match=r"Unschedulable: .*Insufficient cpu"):
+    with raises(WaitFailed, r"Unschedulable: .*Insufficient cpu"):
         wait_for_pod_scheduled("huge", grace="1s")
 
 
@@ -140,7 +141,7 @@ def test_terminating_then_not_found(
     kwait.delete("pod/held")
 
     assert wait_for_pod_terminating("held")["metadata"]["uid"] == uid
-    with pytest.raises(WaitTimeout, match=r"held by kwait\.example/held"):
+    with raises(WaitTimeout, r"held by kwait\.example/held"):
         wait_for_pod_not_found("held", uid, timeout="1s")
     release(kwait, "held")
     held["metadata"].pop("finalizers")
@@ -165,7 +166,7 @@ def test_any_condition(kwait: Bench, wait_for_pod_condition: Wait) -> None:
     web = wait_for_pod_condition("web", "with an address", lambda each: "podIP" in each["status"])
 
     assert web["status"]["podIP"]
-    with pytest.raises(WaitTimeout, match="did not become blue within 500ms"):
+    with raises(WaitTimeout, "did not become blue within 500ms"):
         wait_for_pod_condition("web", "blue", lambda each: False, timeout="500ms")
 
 
@@ -175,7 +176,7 @@ def test_deleted_while_awaited(kwait: Bench, wait_for_pod_ready: Wait) -> None:
     kwait.create(held)
     kwait.delete("pod/held")
 
-    with pytest.raises(WaitFailed, match="the pod is being deleted"):
+    with raises(WaitFailed, "the pod is being deleted"):
         wait_for_pod_ready("held", timeout="1m")
     release(kwait, "held")
 

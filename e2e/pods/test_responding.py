@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.pods.manifest import container, pod
+from e2e.raising import raises
 from pytest_kwait import WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
     Wait = Callable[..., Any]
 
 
-@pytest.fixture(autouse=True)
-def _with_proxy(kwait: Bench) -> None:
-    if kwait.cluster.provider == "embedded":
-        pytest.skip("the embedded cluster has no pod proxy")
-
+pytestmark = pytest.mark.needs("pod proxy")
 
 SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
 
@@ -40,12 +37,12 @@ def test_each_says_its_name(kwait: Bench, wait_for_pods_responding: Wait) -> Non
 def test_a_pod_that_does_not_listen(kwait: Bench, wait_for_pods_responding: Wait) -> None:
     kwait.create(pod("deaf"))
 
-    with pytest.raises(WaitTimeout, match="0 of 1 pods respond: deaf answered 50"):
+    with raises(WaitTimeout, "0 of 1 pods respond: deaf answered 50"):
         wait_for_pods_responding(pods=["deaf"], port=8080, timeout="3s", poll="500ms")
 
 
 def test_a_pod_that_has_ended(kwait: Bench, wait_for_pods_responding: Wait) -> None:
     kwait.create(pod("over", container(script="true")))
 
-    with pytest.raises(WaitFailed, match="pod over: the pod has succeeded"):
+    with raises(WaitFailed, "pod over: the pod has succeeded"):
         wait_for_pods_responding(pods=["over"], timeout="1m", poll="500ms", grace="1s")

@@ -1,0 +1,46 @@
+"""What the embedded cluster does not carry yet: tests that need it run on a real one only."""
+
+from __future__ import annotations
+
+import pytest
+
+EMBEDDED_LACKS = {
+    "running pods": "its kubelets do not serve /runningpods",
+    "pod proxy": "it forwards nothing to pods",
+    "service proxy": "it forwards nothing to services",
+    "port-forward": "it forwards no ports",
+    "StatefulSet": "it has no controller for stateful sets",
+    "DaemonSet": "it has no controller for daemon sets",
+    "EndpointSlice": "it has no controller for endpoints",
+    "PersistentVolume": "it binds no volumes",
+    "HorizontalPodAutoscaler": "it scales nothing by itself",
+    "APIService": "it serves one API server",
+    "webhook": "it calls no webhooks",
+    "authorization": "it has one user, who may do everything",
+    "quota": "it holds no quotas",
+    "pod security": "it admits every pod",
+}
+"""What a test can declare that it needs, and why the embedded cluster has it not."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers",
+        "needs(*capabilities): what this test needs of the cluster; where the embedded one has it"
+        " not, the test is skipped with the reason",
+    )
+
+
+@pytest.fixture(autouse=True)
+def _capable(request: pytest.FixtureRequest) -> None:
+    """Skip a test that needs what the cluster does not carry."""
+    needed = [need for mark in request.node.iter_markers("needs") for need in mark.args]
+    if not needed:
+        return
+    unknown = sorted(set(needed) - set(EMBEDDED_LACKS))
+    if unknown:
+        pytest.fail(f"needs {', '.join(unknown)}: known are {', '.join(sorted(EMBEDDED_LACKS))}")
+    if request.getfixturevalue("kwait_cluster").provider == "embedded":
+        reasons = [EMBEDDED_LACKS[need] for need in needed]
+        pytest.skip(f"on the embedded cluster: {'; '.join(reasons)}")
