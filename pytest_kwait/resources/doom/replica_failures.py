@@ -1,0 +1,47 @@
+"""Controllers of pods to which the server refuses the pods that they make.
+
+The condition keeps the words of the first refusal for as long as refusals go on. Jobs, StatefulSets
+and DaemonSets have no such condition: they tell of a refusal in events alone.
+
+Source: kubernetes/pkg/controller/replicaset/replica_set_utils.go calculateStatus; the words are
+those of the admission plugins in apiserver and kubernetes/plugin/pkg/admission.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.verdicts import Patience
+
+__all__ = ["refusal_patience", "replica_failure_doom"]
+
+# What the template, or a label of the namespace, must be changed for. A quota may be freed, a
+# service account or a priority class be made, a limit be raised, a webhook come back.
+_FINAL = (
+    "violates podsecurity",
+    "is invalid:",
+    ": must specify ",
+)
+
+
+def refusal_patience(message: str) -> Patience:
+    """Return how long a refusal must hold before it is believed, by its text."""
+    text = message.lower()
+    return Patience.SHORT if any(phrase in text for phrase in _FINAL) else Patience.LONG
+
+
+def replica_failure_doom(controller: dict[str, Any]) -> Doom | None:
+    """Return why a ReplicaSet, ReplicationController or Deployment gets no pods, or keeps too many.
+
+    None where its ReplicaFailure condition is not True. Whether its status is of its present
+    generation is for the caller to know.
+    """
+    status = controller.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            message = " ".join((condition.get("message") or "").split())
+            parts = (condition.get("reason"), message)
+            text = ": ".join(part for part in parts if part) or "ReplicaFailure"
+            return Doom(text, refusal_patience(message))
+    return None
