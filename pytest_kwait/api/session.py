@@ -60,6 +60,10 @@ class Session(Reading, Writing):
                 setattr(client, _ATTRIBUTE, session)
             return session
 
+    def credentials(self) -> frozenset[str]:
+        """Return the words that requests are authorised by: to be hidden wherever they stand."""
+        return self.transport.credentials
+
     def exec(
         self,
         namespace: str,

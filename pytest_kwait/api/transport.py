@@ -60,6 +60,14 @@ class Transport:
         """The server's address, as the client has it."""
         return (self._client.configuration.host or "").rstrip("/")
 
+    @property
+    def credentials(self) -> frozenset[str]:
+        """The words that requests are authorised by, as far as the client holds them now."""
+        settings, headers = self._client.configuration, self._client.default_headers
+        held = [*settings.api_key.values(), settings.password]
+        held += [v for k, v in headers.items() if k.lower() in {"authorization", "cookie"}]
+        return frozenset(word for text in held if text for word in str(text).split())
+
     def send(
         self,
         method: str,

@@ -15,6 +15,8 @@ from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import EVENTS, PODS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.container_states import ContainerReport, Statuses, container_reports
+from pytest_kwait.engine.inventory import Inventory, inventory
+from pytest_kwait.engine.redaction import redaction
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_kwait.api.session import Session
-    from pytest_kwait.engine.condition import ObjectReference, Scope
+    from pytest_kwait.engine.condition import ObjectReference, Scope, Source
 
 __all__ = ["EventGroup", "Findings", "LogTail", "PodReport", "gather"]
 
@@ -31,6 +33,8 @@ LIMIT = 5.0
 
 LOG_LINES = 10
 LOGS = 3
+MISSING = 3
+WORKERS = 5
 
 
 class _Spec(TypedDict, total=False):
@@ -134,6 +138,7 @@ class Findings:
         logs: of failing containers.
         errors: what could not be gathered, and why.
         kubectl: the arguments that make kubectl use the same cluster.
+        existing: what there is of a kind, where the awaited name is not among it.
     """
 
     namespace: str | None = None
@@ -143,19 +148,30 @@ class Findings:
     logs: tuple[LogTail, ...] = ()
     errors: tuple[str, ...] = ()
     kubectl: tuple[str, ...] = ()
+    existing: tuple[Inventory, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the same as JSON values."""
         return asdict(self)
 
 
-def gather(session: Session, scope: Scope) -> Findings:
-    """Return what the cluster knows of the objects in `scope`, within five seconds."""
+def gather(session: Session, scope: Scope, missing: Sequence[Source] = ()) -> Findings:
+    """Return what the cluster knows of the objects in `scope`, within five seconds.
+
+    Args:
+        session: who asks.
+        scope: where to look.
+        missing: what was awaited by its name and has not been seen.
+    """
     deadline = Deadline.after(LIMIT, session.clock)
     errors: list[str] = []
-    with ThreadPoolExecutor(max_workers=3, thread_name_prefix="kwait-evidence") as pool:
+    with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="kwait-evidence") as pool:
         listing = pool.submit(_pods, session, scope, deadline, errors)
         reading = pool.submit(_events, session, scope, deadline, errors)
+        naming = [
+            pool.submit(_existing, session, source, deadline, errors)
+            for source in missing[:MISSING]
+        ]
         pods = listing.result()
         failing = [
             (pod, container)
@@ -168,6 +184,7 @@ def gather(session: Session, scope: Scope) -> Findings:
             for pod, container in failing
         ]
         logs = tuple(tail for future in tails if (tail := future.result()) is not None)
+        existing = tuple(found for future in naming if (found := future.result()) is not None)
         events = _grouped(reading.result(), scope, pods)
     return Findings(
         scope.namespace,
@@ -177,6 +194,7 @@ def gather(session: Session, scope: Scope) -> Findings:
         logs,
         tuple(sorted(errors)),
         tuple(session.kubectl_args),
+        existing,
     )
 
 
@@ -207,6 +225,16 @@ def _pods(session: Session, scope: Scope, deadline: Deadline, errors: list[str])
     return sorted(
         pods, key=lambda pod: (rank.get(pod.name, last), not pod.failing, pod.ready, pod.name)
     )
+
+
+def _existing(
+    session: Session, source: Source, deadline: Deadline, errors: list[str]
+) -> Inventory | None:
+    try:
+        return inventory(session, source, deadline)
+    except (ApiError, DeadlineExceeded) as error:
+        errors.append(f"{source.resource.plural}: {error}")
+        return None
 
 
 def _pod_report(pod: dict[str, Any]) -> PodReport:
@@ -296,5 +324,6 @@ def _tail(
     except (ApiError, DeadlineExceeded) as error:
         errors.append(f"logs of {pod}/{container.name}: {error}")
         return None
-    lines = tuple(text.splitlines()[-LOG_LINES:])
+    # Before it is cut into lines: a key has many.
+    lines = tuple(redaction(session.credentials())(text).splitlines()[-LOG_LINES:])
     return LogTail(pod, container.name, previous, lines) if lines else None

@@ -14,25 +14,28 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.container_states import ContainerReport
     from pytest_kwait.engine.evidence import Findings, PodReport
+    from pytest_kwait.engine.inventory import Inventory
     from pytest_kwait.engine.report import WaitReport
 
 __all__ = ["explain"]
 
-WIDTH = 100
+WIDTH = 92
+"""Of the 100 columns, eight belong to pytest, which indents messages by `E` and the code's own."""
+
 PODS = 8
 EVENTS = 8
 ERRORS = 4
 
 
 def explain(report: WaitReport) -> str:
-    """Return the message: at most 100 columns wide, but for the command, and bounded in lines.
+    """Return the message: at most 92 columns wide, but for the command, and bounded in lines.
 
-    Its parts, each left out when empty: headline; what was awaited, for how long, what was there;
-    the changes of the verdict; pods; Warning events; logs; the last error of the API; what could
-    not be gathered; the command to look further.
+    Its parts, each left out when empty: headline; what was awaited, for how long, what was there,
+    what there is instead; the changes of the verdict; pods; Warning events; logs; the last error
+    of the API; what could not be gathered; the command to look further.
     """
     parts = (
-        _wrapped("", report.headline, rest="    "),
+        _wrapped("", report.headline, rest="    ", lines=6),
         _terms(report),
         _timeline(report),
         _pods(report.findings),
@@ -51,6 +54,17 @@ def _terms(report: WaitReport) -> Iterator[str]:
     yield f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"
     if report.seen:
         yield from _wrapped("  seen      ", report.seen)
+    for found in report.findings.existing:
+        yield from _wrapped("  there are ", _existing(found))
+
+
+def _existing(found: Inventory) -> str:
+    where = f" in {found.namespace}" if found.namespace else ""
+    if not found.names:
+        return f"no {found.resource}{where}"
+    rest = found.count - len(found.names)
+    more = f" and {rest} more" if rest else ""
+    return f"{found.resource}{where}: {', '.join(found.names)}{more}"
 
 
 def _timeline(report: WaitReport) -> Iterator[str]:
@@ -123,7 +137,7 @@ def _logs(findings: Findings) -> Iterator[str]:
 
 
 def _errors(report: WaitReport) -> Iterator[str]:
-    if report.last_error is not None:
+    if report.last_error:
         count = f" (the last of {report.errors})" if report.errors > 1 else ""
         yield from _wrapped("  API error ", f"{report.last_error}{count}", rest="    ")
     for error in report.findings.errors[:ERRORS]:
@@ -147,17 +161,26 @@ def _command(findings: Findings) -> Iterator[str]:
 
 
 def _wrapped(lead: str, text: str, rest: str | None = None, lines: int = 4) -> list[str]:
-    """Return a text on lines of bounded width and number."""
-    return textwrap.wrap(
-        " ".join(text.split()),
-        WIDTH,
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead) if rest is None else rest,
-        max_lines=lines,
-        placeholder=" ...",
-        drop_whitespace=True,
-        break_on_hyphens=False,
+    """Return a text on lines of bounded width and number; cut is its middle.
+
+    What went wrong stands at the end of a long message, what was tried at its beginning.
+    """
+    further = " " * len(lead) if rest is None else rest
+    wrapper = textwrap.TextWrapper(
+        WIDTH, initial_indent=lead, subsequent_indent=further, break_on_hyphens=False
     )
+    text = " ".join(text.split())
+    wrapped = wrapper.wrap(text)
+    room = lines * (WIDTH - max(len(lead), len(further)))
+    while len(wrapped) > lines:
+        # Long words leave lines half empty: what fits is found by trying.
+        room -= 10
+        half = max(room // 2, 10)
+        head, tail = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
+        wrapped = wrapper.wrap(f"{head or text[:half]} ... {tail or text[-half:]}")
+        if half == 10:
+            break
+    return wrapped
 
 
 def _one_line(text: str) -> str:

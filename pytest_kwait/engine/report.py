@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.engine.evidence import Findings
@@ -10,9 +10,7 @@ from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.wait.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_kwait.errors import ApiError
+    from collections.abc import Callable, Mapping
 
 __all__ = ["WaitReport"]
 
@@ -32,7 +30,7 @@ class WaitReport:
         seen: what was there at the end, in one line; may be empty.
         timeline: how the verdict changed.
         findings: what the cluster knows.
-        last_error: the last error of the API; None if there was none.
+        last_error: the last error of the API; empty if there was none.
         errors: how many there were.
     """
 
@@ -46,7 +44,7 @@ class WaitReport:
     seen: str = ""
     timeline: Timeline = field(default_factory=Timeline)
     findings: Findings = field(default_factory=Findings)
-    last_error: ApiError | None = None
+    last_error: str = ""
     errors: int = 0
 
     @property
@@ -61,7 +59,6 @@ class WaitReport:
     @property
     def evidence(self) -> Mapping[str, Any]:
         """The same facts as JSON values."""
-        error = self.last_error
         return {
             "subject": self.subject,
             "goal": self.goal,
@@ -74,7 +71,7 @@ class WaitReport:
             "timeline": [asdict(c) for c in (*self.timeline.first, *self.timeline.latest)],
             "timeline_left_out": self.timeline.left_out,
             **self.findings.as_json(),
-            "last_api_error": str(error) if error is not None else None,
+            "last_api_error": self.last_error or None,
             "api_errors": self.errors,
         }
 
@@ -83,3 +80,20 @@ class WaitReport:
         from pytest_kwait.engine.explanation import explain
 
         return explain(self)
+
+    def redacted(self, change: Callable[[str], str]) -> WaitReport:
+        """Return the same facts with every text changed."""
+        return _changed(self, change)  # type: ignore[no-any-return]  # of the type it was given
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(_changed(part, change) for part in value)
+    if isinstance(value, Timeline):
+        return value.changed(change)
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {each.name: _changed(getattr(value, each.name), change) for each in fields(value)}
+        return replace(value, **parts)
+    return value

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Change", "Timeline"]
 
@@ -67,3 +71,12 @@ class Timeline:
     def latest(self) -> tuple[Change, ...]:
         """The last changes that are not among the first."""
         return tuple(self._last)
+
+    def changed(self, change: Callable[[str], str]) -> Timeline:
+        """Return the same with every text changed."""
+        other = Timeline(self._limit)
+        other._first = [Change(entry.at, change(entry.text)) for entry in self._first]
+        other._last.extend(Change(entry.at, change(entry.text)) for entry in self._last)
+        other._text = None if self._text is None else change(self._text)
+        other.changes = self.changes
+        return other

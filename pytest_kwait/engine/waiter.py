@@ -10,6 +10,7 @@ from pytest_kwait.engine.error_policy import Troubles
 from pytest_kwait.engine.evidence import gather
 from pytest_kwait.engine.judge import Judge
 from pytest_kwait.engine.poll_mode import PollMode
+from pytest_kwait.engine.redaction import redaction
 from pytest_kwait.engine.report import WaitReport
 from pytest_kwait.engine.verdicts import Failed
 from pytest_kwait.engine.watch_mode import WatchMode
@@ -94,7 +95,8 @@ def _report(
     failed: Failed | None,
 ) -> WaitReport:
     elapsed = judge.elapsed
-    return WaitReport(
+    missing = [source for source in condition.sources() if source.name and not source.book.uids()]
+    report = WaitReport(
         subject=condition.subject,
         goal=condition.goal,
         failed=failed is not None,
@@ -104,7 +106,8 @@ def _report(
         mode=settings.mode,
         seen=condition.seen(),
         timeline=judge.timeline,
-        findings=gather(session, condition.scope()),
-        last_error=troubles.last,
+        findings=gather(session, condition.scope(), () if failed else missing),
+        last_error=str(troubles.last or ""),
         errors=troubles.count,
     )
+    return report.redacted(redaction(session.credentials()))

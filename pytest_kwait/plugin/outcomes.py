@@ -62,6 +62,10 @@ def pytest_runtest_makereport(
     report = yield
     if excinfo is not None and shortened and not in_user_code:
         report.longrepr = excinfo.getrepr(style="value")
+    if ours:
+        from pytest_kwait.plugin.headlines import fit_headline
+
+        fit_headline(report.longrepr)
     keep = _keep(item)
     if keep == "always" or (keep == "failed" and report.failed):
         chain = item.listchain()

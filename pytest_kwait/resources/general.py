@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.api.discovery import match_resource
-from pytest_kwait.api.objects import ObjectMeta
-from pytest_kwait.api.resource import BUILT_IN
+from pytest_kwait.api.resource import BUILT_IN, SECRETS
 from pytest_kwait.api.selectors import Selector, selector_text
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
@@ -25,14 +24,13 @@ from pytest_kwait.engine.options import (
 )
 from pytest_kwait.engine.targets import Target, parse_target
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.errors import ApiError, InvalidArgument, WaitTimeout
+from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.combinators import Held, parse_condition
 from pytest_kwait.resources.held_conditions import HeldCondition, SeveralConditions
 from pytest_kwait.resources.object_conditions import ManyObjects, OneObject
 from pytest_kwait.resources.object_counts import Count, parse_count
 from pytest_kwait.resources.object_lists import EachObject, ListCondition
-from pytest_kwait.resources.object_tests import ObjectTest, UserTest, is_user_code
-from pytest_kwait.wait.interruption import DeadlineExceeded
+from pytest_kwait.resources.object_tests import ObjectTest, UserTest, concealed, is_user_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,16 +43,6 @@ if TYPE_CHECKING:
     from pytest_kwait.resources.combinators import Given
 
 __all__ = ["GeneralCondition", "general_condition", "wait_for"]
-
-
-_LISTING = 5.0
-"""Seconds that listing what exists may take once a wait has failed."""
-
-
-class Named(TypedDict):
-    """What is read of an object to name it."""
-
-    metadata: ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +79,8 @@ class GeneralCondition:
 
     def _part(self, target: Target, resource: Resource, test: ObjectTest) -> Condition:
         namespace = self.namespace if resource.namespaced else None
+        if resource == SECRETS:
+            test = concealed(test)
         if target.name:
             return OneObject(resource, namespace, target.name, test)
         if isinstance(test, UserTest):
@@ -183,40 +173,14 @@ def wait_for(
     settings = resolve(options, timeout="wait_for")
     session = Session.of(client)
     deadline = Deadline.after(settings.timeout, session.clock)
-    resources: list[Resource] = []
     try:
         resources = [
             retrying(partial(_resolve, session, one.kind), deadline) for one in general.targets
         ]
         return wait_for_condition(session, general.on(resources), settings, deadline)
-    except WaitTimeout as error:
-        for one, resource in zip(general.targets, resources, strict=False):
-            _note_what_exists(session, namespace, one, resource, error)
-        raise
     except Exception as error:
         # Whatever code of the user raises is shown from where that code begins.
         raise error.with_traceback(_from_user_code(error.__traceback__)) from error.__cause__
-
-
-def _note_what_exists(
-    session: Session, namespace: str, target: Target, resource: Resource, error: WaitTimeout
-) -> None:
-    """Say which objects of the kind there are, where the named one is not among them."""
-    # A server that did not tell what it knows of the failure is not asked for more.
-    if not target.name or error.evidence["errors"]:
-        return
-    where = namespace if resource.namespaced else None
-    deadline = Deadline.after(_LISTING, session.clock)
-    try:
-        items = session.list(resource, where, deadline=deadline, type=Named).items
-    except (ApiError, DeadlineExceeded):
-        return
-    names = sorted(item.object["metadata"]["name"] for item in items)
-    if target.name in names:
-        return
-    shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-    place = f" in {where}" if where else ""
-    error.add_note(f"{resource.plural}{place}: {shown or 'there are none'}")
 
 
 def _resolve(session: Session, kind: str, left: Deadline) -> Resource:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_kwait.engine.json_path import JsonPath
@@ -156,15 +156,18 @@ class JsonPathValue(_OfPresent):
     Args:
         path: the path.
         value: the value's text, compared case by case; None for any value. Null is no value.
+        secret: whether no message may show a value, neither the awaited nor the present one.
     """
 
     path: JsonPath
     value: str | None = None
+    secret: bool = False
 
     @property
     def goal(self) -> str:
         """As a verb."""
-        return f"have {self.path.text}{'' if self.value is None else f' equal to {self.value!r}'}"
+        value = "(hidden)" if self.secret else repr(self.value)
+        return f"have {self.path.text}{'' if self.value is None else f' equal to {value}'}"
 
     def judge(self, obj: dict[str, Any]) -> Verdict:
         """Judge by the one value that the path leads to.
@@ -187,6 +190,8 @@ class JsonPathValue(_OfPresent):
         text = str(found).lower() if isinstance(found, bool) else str(found)
         if text.strip() == self.value.strip():
             return Met()
+        if self.secret:
+            return Pending(f"{self.path.text} is another value")
         return Pending(f"{self.path.text} is {text!r}, not {self.value!r}")
 
 
@@ -323,6 +328,15 @@ class AnyOf:
 ObjectTest: TypeAlias = (
     Existence | ConditionStatus | JsonPathValue | UserTest | Negated | AllOf | AnyOf
 )
+
+
+def concealed(test: ObjectTest) -> ObjectTest:
+    """Return the same test with no value in its messages: that of the data of a Secret."""
+    if isinstance(test, AllOf | AnyOf):
+        return type(test)(tuple(concealed(part) for part in test.parts))
+    if isinstance(test, Negated) and isinstance(test.test, JsonPathValue):
+        return Negated(replace(test.test, secret=True))
+    return replace(test, secret=True) if isinstance(test, JsonPathValue) else test
 
 
 def is_user_code(test: ObjectTest) -> bool:

@@ -202,6 +202,9 @@ class FakeSession(Session):
     def count(self, request: str) -> int:
         return sum(entry.startswith(request) for entry in self.requests)
 
+    def credentials(self) -> frozenset[str]:
+        return frozenset({"own-credential"})
+
     def list(self, resource: Resource, namespace: str | None = None, **options: Any) -> ObjectList:
         self._ask("list", resource.plural, options)
         matches = _matcher(options)

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from pytest_kwait.api.resource import EVENTS, PODS
-from pytest_kwait.engine.condition import ObjectReference, Scope
+from pytest_kwait.engine.condition import ObjectReference, Scope, Source
 from pytest_kwait.engine.container_states import container_reports
 from pytest_kwait.engine.evidence import EventGroup, LogTail, gather
+from pytest_kwait.engine.inventory import Inventory
+from pytest_kwait.engine.sighting import Sighting
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
 from tests.engine.fake_session import FakeSession, pod
@@ -149,3 +151,26 @@ def test_container_states(status: dict[str, Any], facts: tuple[object, ...]) -> 
     (report,) = container_reports([status])
 
     assert (report.state, report.reason, report.exit_code, report.failing) == facts
+
+
+def test_what_there_is_instead_of_a_name() -> None:
+    session = FakeSession()
+    for number in range(12):
+        session.put(PODS, pod(f"p-{number:02}"))
+    session.put(PODS, pod("wed"))
+    web = Source(PODS, "ci-1", Sighting(PODS, "web"), name="web")
+    there = Source(PODS, "ci-1", Sighting(PODS, "p-00"), name="p-00")
+
+    assert gather(session, SCOPE, [web, there]).existing == (
+        Inventory("pods", "ci-1", "web", ("wed", *(f"p-{number:02}" for number in range(9))), 13),
+    )
+
+
+def test_what_there_is_may_not_be_known() -> None:
+    session = FakeSession()
+    web = Source(PODS, "ci-1", Sighting(PODS, "web"), name="web")
+    session.fail("list", PODS, ApiError("pods is forbidden", status=403, reason="Forbidden"))
+
+    findings = gather(session, Scope(None), [web])
+
+    assert (findings.existing, findings.errors) == ((), ("pods: 403 Forbidden: pods is forbidden",))

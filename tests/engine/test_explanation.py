@@ -5,6 +5,7 @@ import json
 from pytest_kwait.engine.condition import ObjectReference
 from pytest_kwait.engine.container_states import ContainerReport
 from pytest_kwait.engine.evidence import EventGroup, Findings, LogTail, PodReport
+from pytest_kwait.engine.inventory import Inventory
 from pytest_kwait.engine.report import WaitReport
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
@@ -95,28 +96,28 @@ FULL = WaitReport(
         ("logs of sleepers-d/main: 400 BadRequest: no logs here",),
         ("--kubeconfig", "my kube", "--context", "kind"),
     ),
-    last_error=ApiError("busy", status=503, reason="ServiceUnavailable"),
+    last_error=str(ApiError("busy", status=503, reason="ServiceUnavailable")),
     errors=4,
 )
 
 TEXT = """\
-job ci-1/sleepers can no longer have 3 pods Running: pod sleepers-a: ErrImagePull: failed to pull
-    and unpack image "example.com/nope:1": failed to resolve reference "example.com/nope:1": pull
-    access denied, repository does not exist or may require authorization: server message:
-    insufficient_scope: authorization failed
+job ci-1/sleepers can no longer have 3 pods Running: pod sleepers-a: ErrImagePull: failed to
+    pull and unpack image "example.com/nope:1": failed to resolve reference
+    "example.com/nope:1": pull access denied, repository does not exist or may require
+    authorization: server message: insufficient_scope: authorization failed
   awaited   job ci-1/sleepers to have 3 pods Running
   limit     15m0s, ended after 7.3s (watch mode)
   seen      2 Running, 1 Pending (ErrImagePull); 0 counted as succeeded by the job
   timeline
        0.0s  not found yet
        0.3s  0 of 3 pods Running
-       2.3s  final if it holds for 5s: pod sleepers-a: ErrImagePull: failed to pull and unpack im...
-       7.3s  pod sleepers-a: ErrImagePull: failed to pull and unpack image "example.com/nope:1": ...
+       2.3s  final if it holds for 5s: pod sleepers-a: ErrImagePull: failed to pull and u...
+       7.3s  pod sleepers-a: ErrImagePull: failed to pull and unpack image "example.com/n...
   pods
     sleepers-a Pending on node-1
-      main: waiting: ErrImagePull: failed to pull and unpack image "example.com/nope:1": failed to
-        resolve reference "example.com/nope:1": pull access denied, repository does not exist or may
-        require authorization: server message: insufficient_scope: authorization failed
+      main: waiting: ErrImagePull: failed to pull and unpack image "example.com/nope:1":
+        failed to resolve reference ... denied, repository does not exist or may require
+        authorization: server message: insufficient_scope: authorization failed
     sleepers-b Running on node-2
       init container setup: terminated, exit code 0: Completed
       main: running, last exit code 3, 1 restart
@@ -192,7 +193,7 @@ def test_lines_are_bounded_in_number_and_width() -> None:
 
     lines = report.render().splitlines()
 
-    assert max(map(len, lines)) == 100
+    assert max(map(len, lines)) == 92
     assert len(lines) < 160
     assert "    and 42 more: 42 Pending" in lines
     assert "    and 22 more kinds of warnings" in lines
@@ -207,6 +208,20 @@ def hint(*pods: PodReport, **reference: object) -> str:
     findings = Findings("ci-1", objects, pods)
     report = WaitReport("job", "finish", False, "", 1.0, 1.0, "watch", findings=findings)
     return report.render().splitlines()[-1]
+
+
+def test_what_there_is_instead_of_the_awaited_name() -> None:
+    near = Inventory("pods", "ci-1", "web", ("wed", "api"), 14)
+    nodes = Inventory("nodes", None, "n", (), 0)
+    report = WaitReport(
+        "pod", "run", False, "", 1.0, 1.0, "watch", findings=Findings(existing=(near, nodes))
+    )
+
+    assert report.render().splitlines()[3:5] == [
+        "  there are pods in ci-1: wed, api and 12 more",
+        "  there are no nodes",
+    ]
+    assert report.evidence["existing"][0]["missing"] == "web"
 
 
 def test_command_leads_to_where_the_trouble_is() -> None:

@@ -74,8 +74,10 @@ def test_a_failed_precondition_is_a_setup_error_with_the_same_message(
     start = next(i for i, line in enumerate(lines) if "ERROR at setup of test_mark" in line)
     assert lines[start + 1 : start + 3] == message("test-mark")
     body = [line.removeprefix("E       ") for line in lines if line.startswith("E       ")]
-    assert body[0] == f"pytest_kwait.errors.WaitTimeout: {message('test-body')[0]}"
-    assert body[1] == message("test-body")[1]
+    headline, awaited = message("test-body")
+    assert f"{body[0]} {body[1].strip()}" == f"pytest_kwait.errors.WaitTimeout: {headline}"
+    assert body[2] == awaited
+    assert max(map(len, body[:3])) <= 92
 
 
 def test_an_error_in_a_users_fixture_shows_its_line(

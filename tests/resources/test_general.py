@@ -148,9 +148,9 @@ def test_cluster_scoped_kinds_have_no_namespace(client: ApiClient, session: Fake
     with pytest.raises(WaitTimeout) as caught:
         wait_for(client, "ci-1", "node/n", "condition=Ready", timeout=1)
 
-    assert str(caught.value).splitlines()[0] == (
+    assert caught.value.args == (
         "node n did not have condition Ready=True within 1s: "
-        "Ready is False: ContainersNotReady: no: [main]"
+        "Ready is False: ContainersNotReady: no: [main]",
     )
     assert str(caught.value).splitlines()[-1] == "  try: kubectl describe nodes/n"
 

@@ -90,8 +90,8 @@ def test_failed_job_says_why(client: ApiClient, session: FakeSession) -> None:
 
     assert str(caught.value) == (
         "job ci-1/sleepers can no longer become complete: the job failed: BackoffLimitExceeded: "
-        "Job has\n"
-        "    reached the limit\n"
+        "Job\n"
+        "    has reached the limit\n"
         "  awaited   job ci-1/sleepers to become complete\n"
         "  limit     2m0s, ended after 4s (watch mode)\n"
         "  seen      1 Failed; 3 counted as succeeded by the job\n"
@@ -119,15 +119,14 @@ def test_pod_that_never_starts_says_why(client: ApiClient, session: FakeSession)
 
     assert session.clock.monotonic() == 45.0
     assert str(caught.value) == (
-        "job ci-1/sleepers can no longer have 3 pods Running: pod sleepers-a: "
-        "CreateContainerConfigError:\n"
-        '    configmap "settings" not found\n'
+        "job ci-1/sleepers can no longer have 3 pods Running: pod sleepers-a:\n"
+        '    CreateContainerConfigError: configmap "settings" not found\n'
         "  awaited   job ci-1/sleepers to have 3 pods Running\n"
         "  limit     15m0s, ended after 45s (watch mode)\n"
         "  seen      1 Pending (CreateContainerConfigError); 0 counted as succeeded by the job\n"
         "  timeline\n"
         "       0.0s  final if it holds for 45s: pod sleepers-a: CreateContainerConfigError: "
-        'configmap "se...\n'
+        "confi...\n"
         '      45.0s  pod sleepers-a: CreateContainerConfigError: configmap "settings" not found\n'
         "  pods\n"
         "    sleepers-a Pending on node-1\n"
@@ -145,6 +144,7 @@ def test_job_that_never_comes_says_so(client: ApiClient, session: FakeSession) -
         "job ci-1/pi did not finish within 3s: not found yet\n"
         "  awaited   job ci-1/pi to finish\n"
         "  limit     3s, ended after 3s (watch mode)\n"
+        "  there are no jobs.batch in ci-1\n"
         "  try: kubectl --namespace ci-1 get jobs.batch"
     )
 

@@ -286,8 +286,8 @@ def test_a_set_that_is_late_shows_its_pods(client: ApiClient, session: FakeSessi
 
     assert str(caught.value) == (
         "pods in ci-1 did not come to exactly 2 pods Running and ready within 3s: 0 of 2 pods "
-        "Running and\n"
-        "    ready: 1 Pending\n"
+        "Running\n"
+        "    and ready: 1 Pending\n"
         "  awaited   pods in ci-1 to come to exactly 2 pods Running and ready\n"
         "  limit     3s, ended after 3s (watch mode)\n"
         "  seen      1 Pending\n"

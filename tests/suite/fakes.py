@@ -32,6 +32,8 @@ class FakeTransport:
         log: a file that each request but reads is written to as a line; None for `requests` alone.
     """
 
+    credentials: frozenset[str] = frozenset()
+
     def __init__(self, log: Path | None = None) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
         self.requests: list[str] = []

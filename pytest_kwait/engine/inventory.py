@@ -1,0 +1,59 @@
+"""What there is of a kind, where the one that was awaited by its name is not among it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from pytest_kwait.api.objects import ObjectMeta
+
+if TYPE_CHECKING:
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.condition import Source
+
+__all__ = ["Inventory", "inventory"]
+
+NAMES = 10
+_NEAR = 3
+
+
+class _Named(TypedDict):
+    metadata: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The objects of a kind.
+
+    Args:
+        resource: the kind, as kubectl knows it.
+        namespace: where; None for a cluster-scoped kind.
+        missing: the name that is not among them.
+        names: the names that are most like it, then the first of the others, ten in all.
+        count: how many objects there are.
+    """
+
+    resource: str
+    namespace: str | None
+    missing: str
+    names: tuple[str, ...]
+    count: int
+
+
+def inventory(session: Session, source: Source, deadline: Deadline) -> Inventory | None:
+    """Return what there is instead of a named object; None where it is there after all.
+
+    Raises:
+        ApiError: the server refuses, or cannot be asked.
+        DeadlineExceeded: the answer was not there in time.
+    """
+    missing = source.name or ""
+    listed = session.list(source.resource, source.namespace, deadline=deadline, type=_Named)
+    names = sorted(item.object["metadata"]["name"] for item in listed.items)
+    if missing in names:
+        return None
+    near = difflib.get_close_matches(missing, names, n=_NEAR)
+    shown = [*near, *(name for name in names if name not in near)][:NAMES]
+    return Inventory(source.resource.qualified, source.namespace, missing, tuple(shown), len(names))
