@@ -90,7 +90,7 @@ for name in pytest_kwait.plugin.MODULES:
     assert added.isdisjoint(COSTLY)
     foreign = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)
     assert foreign == {"pytest_kwait"}
-    # The rooms below stay closed, but for the settings and the list of waits.
+    # The rooms below stay closed, but for the settings.
     assert {name for name in added if name.startswith("pytest_kwait.")} == {
         "pytest_kwait.errors",
         "pytest_kwait.plugin",
@@ -105,10 +105,6 @@ for name in pytest_kwait.plugin.MODULES:
         "pytest_kwait.plugin.running",
         "pytest_kwait.plugin.settings",
         "pytest_kwait.plugin.waits",
-        "pytest_kwait.resources",
-        "pytest_kwait.resources.catalogue",
-        "pytest_kwait.resources.node_catalogue",
-        "pytest_kwait.resources.pod_catalogue",
         "pytest_kwait.suite",
         "pytest_kwait.suite.settings",
         "pytest_kwait.suite.values",

@@ -8,6 +8,7 @@ and everything else where it is used: a suite that waits for nothing must not pa
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,12 +29,22 @@ MODULES = (
 )
 
 
+_OURS = ("pytest_", "kwait", "_kwait", "wait_for")
+"""How the names of hooks and fixtures begin."""
+
+
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
     """Register the modules.
 
     `pytest_plugins` would do the same, but pytest then searches the metadata of everything that is
-    installed once for each of them, which costs more than all the rest of loading.
+    installed once for each of them, which costs more than all the rest of loading. It also looks
+    into every name of what is registered, those that a module has imported too: it is shown hooks
+    and fixtures alone.
     """
     for name in MODULES:
         if not pluginmanager.is_blocked(name):
-            pluginmanager.register(import_module(name), name)
+            shown = ModuleType(name)
+            for attribute, value in vars(import_module(name)).items():
+                if attribute.startswith(_OURS):
+                    setattr(shown, attribute, value)
+            pluginmanager.register(shown, name)

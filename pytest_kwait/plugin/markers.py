@@ -14,7 +14,6 @@ import pytest
 from pytest_kwait.errors import InvalidArgument, KwaitError
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.waits import WAIT_NAMES
-from pytest_kwait.resources.catalogue import WAITS
 from pytest_kwait.suite.settings import DEFINITIONS
 from pytest_kwait.suite.values import suggestion
 
@@ -74,11 +73,21 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, so that `--strict-markers` knows them."""
     for line in (_KWAIT, _MANIFESTS, *_PLAIN):
         config.addinivalue_line("markers", line)
+    for line in _waits(described=config.getoption("markers")):
+        config.addinivalue_line("markers", line)
+
+
+def _waits(*, described: bool) -> Iterator[str]:
+    if not described:
+        # The names are enough to know them by; the catalogue is read where somebody looks.
+        yield from WAIT_NAMES
+        return
+    from pytest_kwait.resources.catalogue import WAITS
+
     for name, wait in WAITS.items():
-        config.addinivalue_line(
-            "markers",
+        yield (
             f"{name}({wait.usage}, **options): before the test starts, wait for {wait.summary}; "
-            "options as for the fixture.",
+            "options as for the fixture."
         )
 
 

@@ -1,30 +1,51 @@
-"""One fixture per wait; the catalogue of waits says what each of them takes."""
+"""One fixture per wait; the catalogue of waits, read on first use, says what each of them takes."""
 
 from __future__ import annotations
 
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.resources.catalogue import WAITS
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.suite.bound_wait import BoundWait
 
 __all__ = ["WAIT_NAMES"]
 
+_fixture = pytest.fixture()
+# All of them are alike; pytest need not find that out for each.
+_SIGNATURE = Signature([Parameter("request", Parameter.POSITIONAL_OR_KEYWORD)])
+_functions: dict[str, Callable[[pytest.FixtureRequest], BoundWait]] = {}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Describe the fixtures where they are to be shown."""
+    if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
+        from pytest_kwait.resources.catalogue import WAITS
+
+        for name, function in _functions.items():
+            wait = WAITS[name]
+            function.__doc__ = f"Wait for {wait.summary}: {name}({wait.usage})."
+
 
 def bound(name: str) -> Any:
-    """Return a fixture that gives a wait bound to the test's cluster, namespace and settings."""
-    wait = WAITS[name]
+    """Return a fixture that gives a wait bound to the test's cluster, namespace and settings.
+
+    Args:
+        name: the wait's, and that of the attribute it is assigned to, which names the fixture.
+    """
 
     def fixture(request: pytest.FixtureRequest) -> BoundWait:
         from pytest_kwait.plugin.fixtures import bind
+        from pytest_kwait.resources.catalogue import WAITS
 
-        return bind(wait, request)
+        return bind(WAITS[name], request)
 
-    fixture.__doc__ = f"Wait for {wait.summary}: {name}({wait.usage})."
-    return pytest.fixture(name=name)(fixture)
+    vars(fixture)["__signature__"] = _SIGNATURE
+    _functions[name] = fixture
+    return _fixture(fixture)
 
 
 wait_for = bound("wait_for")
@@ -74,5 +95,5 @@ wait_for_pods_with_label_scheduled = bound("wait_for_pods_with_label_scheduled")
 wait_for_pods_with_scheduling_gates = bound("wait_for_pods_with_scheduling_gates")
 wait_for_total_healthy = bound("wait_for_total_healthy")
 
-WAIT_NAMES = tuple(WAITS)
+WAIT_NAMES = tuple(_functions)
 """The names of all waits: of functions, fixtures and markers alike."""

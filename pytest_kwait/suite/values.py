@@ -30,7 +30,8 @@ __all__ = [
 
 Reader = Callable[[Any, str, str | None], Any]
 
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# Compiled where it is used: most runs read no label.
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
 def suggestion(name: str, known: Sequence[str], *, prefix: str = "") -> str:
@@ -97,7 +98,7 @@ def read_scale(value: Any, what: str, source: str | None) -> float:
 
 def read_dns_label(value: Any, what: str, source: str | None) -> str:
     """Return a name as Kubernetes wants it for a namespace: an RFC 1123 label."""
-    if not isinstance(value, str) or not _DNS_LABEL.fullmatch(value):
+    if not isinstance(value, str) or not re.fullmatch(_DNS_LABEL, value):
         raise InvalidArgument(
             what,
             value,

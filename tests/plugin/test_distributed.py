@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import ClusterError
-from pytest_kwait.plugin.distributed import ClusterDesk, OwnedSource, RemoteSource
+from pytest_kwait.plugin.cluster_sources import ClusterDesk, OwnedSource, RemoteSource
 from pytest_kwait.suite.settings import Settings
 
 _PROVIDER = """
@@ -181,6 +181,9 @@ class Source:
 
     def __init__(self, trouble: str = "") -> None:
         self.trouble = trouble
+
+    def check(self) -> None:
+        """Nothing is wrong with it."""
 
     def cluster(self) -> Any:
         if self.trouble:

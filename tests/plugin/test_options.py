@@ -234,3 +234,19 @@ def test_server_that_does_not_answer_ends_the_run_before_any_test(
     pytester.runpytest("--kwait-kubeconfig=kubeconfig", "-k", "not e2e").assert_outcomes(
         passed=1, deselected=1
     )
+
+
+def test_server_that_does_not_answer_is_said_once_by_all_workers(pytester: pytest.Pytester) -> None:
+    (pytester.path / "kubeconfig").write_text(_KUBECONFIG)
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_e2e(kwait, n): pass"
+    )
+    result = pytester.runpytest("--kwait-kubeconfig=kubeconfig", "-n2")
+    result.assert_outcomes()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    said = "server http://127.0.0.1:1 of context 'lab' in kubeconfig "
+    assert [said in line for line in result.outlines].count(True) == 1
+    result.stdout.fnmatch_lines([f"!* xdist.dsession.Interrupted: {said}*"])
+    # A suite that waits for nothing does not need the server.
+    pytester.makepyfile("def test(): pass\ndef test_too(): pass")
+    pytester.runpytest("--kwait-kubeconfig=kubeconfig", "-n2").assert_outcomes(passed=2)

@@ -1,0 +1,217 @@
+"""Where a process gets its cluster from: its own, or the one of pytest-xdist's controller.
+
+Imported when a cluster is first asked for, or when a worker is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from pytest_kwait.errors import ClusterError, KwaitError
+
+if TYPE_CHECKING:
+    from pytest_kwait.clusters.provider import Cluster, Provider
+    from pytest_kwait.suite.settings import Settings
+
+__all__ = ["ClusterDesk", "ClusterSource", "OwnedSource", "RemoteSource"]
+
+_LONGEST_SECRET = 128
+_GREETING_TIMEOUT = 10.0
+"""Seconds within which somebody who connects must say the secret."""
+
+
+class ClusterSource(Protocol):
+    """Where this process gets its cluster from."""
+
+    def check(self) -> None:
+        """Refuse, as far as this process knows, a cluster that cannot be meant; starts nothing."""
+        ...
+
+    def cluster(self) -> Cluster:
+        """Return the cluster, started if need be; the same one each time."""
+        ...
+
+    def stop(self) -> None:
+        """End a cluster that was started here."""
+        ...
+
+
+class OwnedSource:
+    """A cluster chosen by the settings, owned by this process, started when first asked for.
+
+    Args:
+        settings: the settings of the run.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._provider: Provider | None = None
+        self._cluster: Cluster | None = None
+        self._failure: KwaitError | None = None
+
+    def provider(self) -> Provider:
+        """Return where the cluster will come from; nothing is started.
+
+        Raises:
+            InvalidArgument: the settings contradict each other.
+            ClusterError: the kubeconfig or context that was given cannot be used.
+        """
+        if self._provider is None:
+            from pytest_kwait.clusters.provider import choose
+
+            settings = self._settings
+            self._provider = choose(
+                settings.cluster,
+                kubeconfig=settings.kubeconfig,
+                context=settings.context,
+                cluster_source=settings.source("cluster"),
+                kubeconfig_source=settings.source("kubeconfig"),
+                context_source=settings.source("context"),
+            )
+        return self._provider
+
+    def check(self) -> None:
+        """Choose the provider."""
+        self.provider()
+
+    def cluster(self) -> Cluster:
+        """Return the cluster; a start that failed is not tried again."""
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._cluster is None:
+                try:
+                    self._cluster = self.provider().start()
+                except KwaitError as error:
+                    self._failure = error
+                    raise
+            return self._cluster
+
+    def stop(self) -> None:
+        """End the cluster; does nothing if it was never asked for."""
+        with self._lock:
+            cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.stop()
+
+
+class RemoteSource:
+    """The controller's cluster, asked for over a loopback connection.
+
+    Args:
+        port: where the controller listens.
+        secret: what it wants to hear.
+    """
+
+    def __init__(self, port: int, secret: str) -> None:
+        self._port = port
+        self._secret = secret
+        self._cluster: Cluster | None = None
+
+    def check(self) -> None:
+        """Leave it to the controller."""
+
+    def cluster(self) -> Cluster:
+        """Return the cluster; waits until the controller has started it."""
+        if self._cluster is None:
+            from pytest_kwait.clusters.provider import connect
+
+            answer = self._ask()
+            self._cluster = connect(**answer)
+        return self._cluster
+
+    def stop(self) -> None:
+        """Leave the cluster to the controller."""
+
+    def _ask(self) -> dict[str, Any]:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port)) as connection:
+                connection.sendall(self._secret.encode() + b"\n")
+                with connection.makefile("rb") as stream:
+                    line = stream.readline()
+        except OSError as error:
+            raise ClusterError(
+                f"the pytest-xdist controller could not be asked for its cluster: {error}; workers "
+                "on other machines cannot share it"
+            ) from error
+        if not line:
+            raise ClusterError("the pytest-xdist controller ended before it gave its cluster")
+        answer = cast("dict[str, Any]", json.loads(line))
+        if "error" in answer:
+            raise ClusterError(answer["error"])
+        return answer
+
+
+class ClusterDesk:
+    """The controller's side: answers each worker that knows the secret with the one cluster.
+
+    Args:
+        source: the cluster.
+    """
+
+    def __init__(self, source: ClusterSource) -> None:
+        import socket
+
+        self._source = source
+        self.secret = os.urandom(16).hex()
+        self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._closing = False
+        self._thread: threading.Thread = threading.Thread(
+            target=self._serve, name="kwait cluster desk", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        self._closing = True
+        # A closed socket does not wake a thread that accepts on it; a visitor does.
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), timeout=1.0).close()
+        self._thread.join(timeout=1.0)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._closing:
+                connection.close()
+                return
+            threading.Thread(
+                target=self._answer, args=(connection,), name="kwait cluster visitor", daemon=True
+            ).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                connection.settimeout(_GREETING_TIMEOUT)
+                with connection.makefile("rb") as stream:
+                    said = stream.readline(_LONGEST_SECRET).strip()
+                if hmac.compare_digest(said, self.secret.encode()):
+                    connection.settimeout(None)
+                    connection.sendall(json.dumps(self._card()).encode() + b"\n")
+            except OSError:
+                # The worker is gone; it will not miss the answer.
+                return
+
+    def _card(self) -> dict[str, Any]:
+        try:
+            cluster = self._source.cluster()
+        except KwaitError as error:
+            return {"error": str(error)}
+        return {
+            "provider": cluster.provider,
+            "kubeconfig": str(cluster.kubeconfig),
+            "context": cluster.context,
+            "time_scale": cluster.time_scale,
+        }
