@@ -102,6 +102,7 @@ for name in pytest_kwait.plugin.MODULES:
         "pytest_kwait.plugin.options",
         "pytest_kwait.plugin.outcomes",
         "pytest_kwait.plugin.preconditions",
+        "pytest_kwait.plugin.progress",
         "pytest_kwait.plugin.running",
         "pytest_kwait.plugin.settings",
         "pytest_kwait.plugin.waits",

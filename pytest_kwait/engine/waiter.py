@@ -9,6 +9,7 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.error_policy import Troubles
 from pytest_kwait.engine.evidence import gather
 from pytest_kwait.engine.judge import Judge
+from pytest_kwait.engine.pending import PENDING, PendingWait
 from pytest_kwait.engine.poll_mode import PollMode
 from pytest_kwait.engine.redaction import redaction
 from pytest_kwait.engine.report import WaitReport
@@ -61,8 +62,12 @@ def wait_for_condition(
         probe=_probe(condition),
         troubles=troubles,
     )
+    pending = PendingWait(
+        condition.subject, condition.goal, deadline, judge.timeline, session.clock.monotonic()
+    )
     try:
-        verdict = looking.run().verdict
+        with PENDING.entered(pending):
+            verdict = looking.run().verdict
     except DeadlineExceeded:
         report = _report(session, condition, settings, judge, troubles, failed=None)
         raise WaitTimeout(report=report) from None

@@ -22,6 +22,7 @@ MODULES = (
     "pytest_kwait.plugin.distributed",
     "pytest_kwait.plugin.running",
     "pytest_kwait.plugin.deadlines",
+    "pytest_kwait.plugin.progress",
     "pytest_kwait.plugin.outcomes",
     "pytest_kwait.plugin.fixtures",
     "pytest_kwait.plugin.waits",

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.bound_wait import Allowance
 
-__all__ = ["allowance_of"]
+__all__ = ["allowance_of", "near_limit"]
 
 _deadline_key = pytest.StashKey[tuple["Deadline", float]]()
+_near_key = pytest.StashKey[tuple["Deadline", float]]()
 
 _RESERVE = 10.0
 """Seconds of a test's limit that are kept for evidence and teardown."""
@@ -26,7 +27,10 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     """Note when pytest-timeout will end the test; the timer itself is left to it."""
     from pytest_kwait.clock import Deadline
 
-    item.stash[_deadline_key] = (Deadline.after(settings.timeout), settings.timeout)
+    deadline = Deadline.after(settings.timeout)
+    item.stash[_deadline_key] = (deadline, settings.timeout)
+    near = Deadline(deadline.at - _reserve(settings.timeout), deadline.clock)
+    item.stash[_near_key] = (near, settings.timeout)
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -35,6 +39,7 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
     # Also called with nodes that are no tests and never had a timer.
     if _deadline_key in item.stash:
         del item.stash[_deadline_key]
+        del item.stash[_near_key]
 
 
 def allowance_of(item: pytest.Item | None) -> Allowance | None:
@@ -45,8 +50,20 @@ def allowance_of(item: pytest.Item | None) -> Allowance | None:
     from pytest_kwait.wait.durations import format_duration
 
     deadline, limit = item.stash[_deadline_key]
-    reserve = min(_RESERVE, limit * _RESERVED_PART)
     return Allowance(
-        max(deadline.remaining - reserve, 0.0),
+        max(deadline.remaining - _reserve(limit), 0.0),
         f"the test's own timeout of {format_duration(limit)} (pytest-timeout)",
     )
+
+
+def near_limit(item: pytest.Item | None) -> tuple[Deadline, float] | None:
+    """Return from when on a test's limit counts as near, and the limit in seconds; None without.
+
+    Waits bound to the test are over by then. The moment is the same object as long as the limit
+    is the same.
+    """
+    return None if item is None else item.stash.get(_near_key, None)
+
+
+def _reserve(limit: float) -> float:
+    return min(_RESERVE, limit * _RESERVED_PART)

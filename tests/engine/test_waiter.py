@@ -444,6 +444,7 @@ def test_every_change_of_the_verdict_is_logged(
     session.put(JOBS, job())
     session.at(1, session.put, PODS, pod("a", "Pending"))
     session.at(2, session.put, PODS, pod("a", "Pending"))
+    session.at(3, session.send, PODS, ApiError("too old", status=410, reason="Expired"))
     session.at(3.25, session.put, PODS, pod("a"))
 
     running(session, 1)
@@ -453,6 +454,9 @@ def test_every_change_of_the_verdict_is_logged(
         "job ci-1/sleepers to have 1 pod Running: after 1s: 0 of 1 pod Running: 1 Pending",
         "job ci-1/sleepers to have 1 pod Running: after 3.2s: met",
     ]
+    assert {(record.name, record.levelname) for record in caplog.records} == {
+        ("pytest_kwait.wait", "INFO")
+    }
 
 
 @MODES

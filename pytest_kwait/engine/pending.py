@@ -1,0 +1,115 @@
+"""The waits of this process that are not over: what can be told of them while they last.
+
+A wait is entered once and taken out once; nothing is done per event. What it was seen last to be
+is read off its timeline by whoever wants to tell it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.timeline import Timeline
+
+__all__ = ["PENDING", "Onlooker", "PendingWait", "PendingWaits"]
+
+
+class PendingWait:
+    """One wait that is not over.
+
+    Args:
+        subject: what it is about: `job ci-1/sleepers`.
+        goal: what is awaited of it, as a verb: `have 3 pods Running`.
+        deadline: when it ends at the latest.
+        timeline: how its verdict has changed.
+        started: when it began, in seconds of the deadline's clock.
+    """
+
+    def __init__(
+        self, subject: str, goal: str, deadline: Deadline, timeline: Timeline, started: float
+    ) -> None:
+        self.subject = subject
+        self.goal = goal
+        self.deadline = deadline
+        self.timeline = timeline
+        self.started = started
+
+    @property
+    def left(self) -> str:
+        """How much time is left, in whole seconds."""
+        return _whole_seconds(self.deadline.remaining)
+
+    @property
+    def text(self) -> str:
+        """What is awaited and what was seen last, in one line."""
+        last = " ".join(self.timeline.last.split()) or "nothing seen yet"
+        return f"{self.subject} to {self.goal}: {last}"
+
+    def __str__(self) -> str:
+        elapsed = _whole_seconds(self.deadline.clock.monotonic() - self.started)
+        return f"{self.text} (after {elapsed}, {self.left} left)"
+
+
+class Onlooker(Protocol):
+    """Who is told of waits that begin and end; called in the thread that waits."""
+
+    def begun(self, wait: PendingWait) -> None:
+        """Hear that a wait has begun."""
+        ...
+
+    def over(self, wait: PendingWait) -> None:
+        """Hear that a wait is over, however it ended; it is not in the list any more."""
+        ...
+
+
+class PendingWaits:
+    """The list of waits that are not over; safe to use from any thread, and in signal handlers."""
+
+    def __init__(self) -> None:
+        # Without a lock: a signal handler may ask while the thread that it stopped is entering.
+        self._waits: dict[int, PendingWait] = {}
+        self._onlookers: tuple[Onlooker, ...] = ()
+        self._lock = threading.Lock()
+
+    def waits(self) -> list[PendingWait]:
+        """Return them, the oldest first."""
+        return list(self._waits.values())
+
+    @contextlib.contextmanager
+    def entered(self, wait: PendingWait) -> Iterator[None]:
+        """Keep a wait in the list for as long as the context lasts."""
+        self._waits[id(wait)] = wait
+        try:
+            for onlooker in self._onlookers:
+                onlooker.begun(wait)
+            yield
+        finally:
+            del self._waits[id(wait)]
+            for onlooker in self._onlookers:
+                onlooker.over(wait)
+
+    def add(self, onlooker: Onlooker) -> None:
+        """Tell somebody of waits from now on."""
+        with self._lock:
+            self._onlookers = (*self._onlookers, onlooker)
+
+    def remove(self, onlooker: Onlooker) -> None:
+        """Tell somebody no more; nothing if he is not told."""
+        with self._lock:
+            self._onlookers = tuple(each for each in self._onlookers if each is not onlooker)
+
+
+PENDING = PendingWaits()
+"""The waits of this process."""
+
+
+def _whole_seconds(seconds: float) -> str:
+    # Runs that wait for nothing load this module, too, and need no durations.
+    from pytest_kwait.wait.durations import format_duration
+
+    return format_duration(float(round(seconds)))

@@ -1,0 +1,182 @@
+"""What is seen of waits while they last: whether there is anything to show, and where."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.plugin.deadlines import near_limit
+from pytest_kwait.plugin.running import running_item
+
+if TYPE_CHECKING:
+    from pytest_kwait.engine.pending import PendingWait
+    from pytest_kwait.plugin.narration import Narrator
+    from pytest_kwait.plugin.signals import SignalReport
+
+_progress_key = pytest.StashKey["Progress"]()
+
+
+class Progress:
+    """Hears of the first wait, and has only then made what tells of it.
+
+    Args:
+        config: the run's configuration.
+        descriptor: where to write to; its own from then on.
+    """
+
+    def __init__(self, config: pytest.Config, descriptor: int) -> None:
+        self._config = config
+        self._descriptor = descriptor
+        self._narrator: Narrator | None = None
+        self._signal: SignalReport | None = None
+        self._quiet = True
+
+    def begun(self, wait: PendingWait) -> None:
+        """Hear that a wait has begun."""
+        self.narrator().begun(wait)
+        if self._signal is not None:
+            self._signal.install()
+
+    def over(self, wait: PendingWait) -> None:
+        """Hear that a wait is over."""
+        self.narrator().over(wait)
+
+    def narrator(self) -> Narrator:
+        """Return who tells; made when first asked for."""
+        if self._narrator is None:
+            from pytest_kwait.engine.pending import PENDING
+            from pytest_kwait.plugin.narration import Narrator, Outlet, break_line_of
+            from pytest_kwait.plugin.signals import SignalReport
+
+            config = self._config
+            worker = getattr(config, "workerinput", {}).get("workerid", "")
+            reporter = config.pluginmanager.getplugin("terminalreporter")
+            outlet = Outlet(
+                self._descriptor,
+                f"kwait [{worker}]: " if worker else "kwait: ",
+                live=_draws(config, self._descriptor),
+                heartbeat=config.get_verbosity() > -2,
+                # What the controller has begun to write, its workers do not know.
+                break_line=(lambda: True) if worker else break_line_of(reporter),
+            )
+            narrator = self._narrator = Narrator(
+                outlet, PENDING, lambda: near_limit(running_item(config))
+            )
+            if self._quiet:
+                narrator.hush()
+            self._signal = SignalReport(lambda: narrator.report("SIGUSR1"))
+        return self._narrator
+
+    def expect_signal(self) -> None:
+        """Take SIGUSR1 though nothing waits in this process."""
+        self.narrator()
+        if self._signal is not None:
+            self._signal.install()
+
+    def hush(self) -> None:
+        """Leave the terminal to pytest."""
+        self._quiet = True
+        if self._narrator is not None:
+            self._narrator.hush()
+
+    def resume(self) -> None:
+        """Take the line below the cursor again."""
+        self._quiet = False
+        if self._narrator is not None:
+            self._narrator.resume()
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        if self._signal is not None:
+            self._signal.restore()
+        if self._narrator is not None:
+            self._narrator.close()
+        else:
+            os.close(self._descriptor)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Keep a way to the terminal, or whatever log stands for it, while nothing is captured."""
+    from pytest_kwait.engine.pending import PENDING
+
+    config = session.config
+    # A worker's standard output is the channel to its controller; its errors go where the
+    # controller's own do.
+    worker = hasattr(config, "workerinput")
+    if not worker and not config.pluginmanager.hasplugin("terminalreporter"):
+        return
+    try:
+        descriptor = os.dup((sys.stderr if worker else sys.stdout).fileno())
+    except (AttributeError, OSError, ValueError):
+        # No stream, or one that is no file, as where pytest is run by a program.
+        return
+    progress = config.stash[_progress_key] = Progress(config, descriptor)
+    PENDING.add(progress)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Let a signal that is meant for the workers not end their controller."""
+    if _progress_key in node.config.stash:
+        node.config.stash[_progress_key].expect_signal()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Draw while the test is set up."""
+    _resume(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Draw while the test runs."""
+    _resume(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Draw while the test is torn down."""
+    _resume(item)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Draw nothing once a phase of a test is over: pytest prints its outcome next."""
+    if _progress_key in item.config.stash:
+        item.config.stash[_progress_key].hush()
+    return (yield)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Tell nothing more, and give the signal back."""
+    if _progress_key in config.stash:
+        from pytest_kwait.engine.pending import PENDING
+
+        progress = config.stash[_progress_key]
+        del config.stash[_progress_key]
+        PENDING.remove(progress)
+        progress.close()
+
+
+def _resume(item: pytest.Item) -> None:
+    if _progress_key in item.config.stash:
+        item.config.stash[_progress_key].resume()
+
+
+def _draws(config: pytest.Config, descriptor: int) -> bool:
+    """Whether a line below the cursor is seen by somebody, and disturbs nothing."""
+    return (
+        os.isatty(descriptor)
+        and os.environ.get("TERM", "dumb") != "dumb"
+        and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
+        and not hasattr(config, "workerinput")
+        and config.get_verbosity() >= 0
+        # What a test prints, or logs, would run over it.
+        and config.getoption("capture") != "no"
+        and config.getoption("log_cli_level") is None
+        and not config.getini("log_cli")
+    )
