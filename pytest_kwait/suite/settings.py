@@ -6,7 +6,7 @@ layer that gives a value wins; timeouts win name by name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.values import (
@@ -35,15 +35,22 @@ DEFAULT = "default"
 """The source of a value that nobody gave."""
 
 
-class Setting(NamedTuple):
+# Plain classes, where dataclasses or named tuples would do: the code of those is compiled each time
+# that the plugin is loaded.
+
+
+class Setting:
     """A value, where it came from, and the text to show for it."""
 
-    value: Any
-    source: str
-    given: str = ""
+    __slots__ = ("given", "source", "value")
+
+    def __init__(self, value: Any, source: str, given: str = "") -> None:
+        self.value = value
+        self.source = source
+        self.given = given
 
 
-class Definition(NamedTuple):
+class Definition:
     """What a setting is called, how it is read, what it is unless given.
 
     Args:
@@ -56,13 +63,26 @@ class Definition(NamedTuple):
         option: whether it has an option, an environment name and an ini name.
     """
 
-    name: str
-    read: Reader
-    default: Any
-    metavar: str
-    help: str
-    scope: Literal["run", "test"] = "run"
-    option: bool = True
+    __slots__ = ("default", "help", "metavar", "name", "option", "read", "scope")
+
+    def __init__(
+        self,
+        name: str,
+        read: Reader,
+        default: Any,
+        metavar: str,
+        help: str,
+        scope: Literal["run", "test"] = "run",
+        *,
+        option: bool = True,
+    ) -> None:
+        self.name = name
+        self.read = read
+        self.default = default
+        self.metavar = metavar
+        self.help = help
+        self.scope = scope
+        self.option = option
 
     @property
     def flag(self) -> str:
