@@ -32,6 +32,14 @@ if TYPE_CHECKING:
         wait_for_container_terminated,
         wait_for_container_to_fail,
     )
+    from pytest_kwait.resources.deployments import (
+        wait_for_deployment_complete,
+        wait_for_deployment_complete_and_check_rolling,
+        wait_for_deployment_revision_and_image,
+        wait_for_deployment_updated_replicas_gte,
+        wait_for_deployment_with_condition,
+        wait_for_observed_deployment,
+    )
     from pytest_kwait.resources.general import wait_for
     from pytest_kwait.resources.jobs import (
         get_job_pods,
@@ -89,7 +97,15 @@ if TYPE_CHECKING:
         wait_for_pods_with_label_running_ready,
         wait_for_pods_with_label_scheduled,
     )
+    from pytest_kwait.resources.replica_sets import (
+        wait_for_observed_replica_set,
+        wait_for_ready_replica_set,
+        wait_for_replica_set_desired_replicas,
+        wait_for_replica_set_target_available_replicas,
+        wait_for_replica_set_target_spec_replicas,
+    )
     from pytest_kwait.resources.responding import wait_for_pods_responding
+    from pytest_kwait.resources.rollouts import wait_for_rollout_status
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.bound_wait import BoundWait
     from pytest_kwait.suite.manifests import InvalidManifest
@@ -139,6 +155,11 @@ __all__ = [
     "wait_for_container_started",
     "wait_for_container_terminated",
     "wait_for_container_to_fail",
+    "wait_for_deployment_complete",
+    "wait_for_deployment_complete_and_check_rolling",
+    "wait_for_deployment_revision_and_image",
+    "wait_for_deployment_updated_replicas_gte",
+    "wait_for_deployment_with_condition",
     "wait_for_job_complete",
     "wait_for_job_failed",
     "wait_for_job_finish",
@@ -151,6 +172,8 @@ __all__ = [
     "wait_for_node_schedulable",
     "wait_for_nodes_ready",
     "wait_for_number_of_pods",
+    "wait_for_observed_deployment",
+    "wait_for_observed_replica_set",
     "wait_for_pod_condition",
     "wait_for_pod_failed_reason",
     "wait_for_pod_no_longer_running",
@@ -176,6 +199,11 @@ __all__ = [
     "wait_for_pods_with_label_running_ready",
     "wait_for_pods_with_label_scheduled",
     "wait_for_pods_with_scheduling_gates",
+    "wait_for_ready_replica_set",
+    "wait_for_replica_set_desired_replicas",
+    "wait_for_replica_set_target_available_replicas",
+    "wait_for_replica_set_target_spec_replicas",
+    "wait_for_rollout_status",
     "wait_for_total_healthy",
 ]
 
@@ -196,6 +224,14 @@ _HOMES = {
         "WaitTimeout",
     ),
     "resources.combinators": ("all_of", "any_of", "consistently", "not_", "stable_for"),
+    "resources.deployments": (
+        "wait_for_deployment_complete",
+        "wait_for_deployment_complete_and_check_rolling",
+        "wait_for_deployment_revision_and_image",
+        "wait_for_deployment_updated_replicas_gte",
+        "wait_for_deployment_with_condition",
+        "wait_for_observed_deployment",
+    ),
     "resources.general": ("wait_for",),
     "resources.object_counts": ("at_least", "at_most", "exactly"),
     "resources.jobs": (
@@ -259,7 +295,15 @@ _HOMES = {
         "wait_for_pods_with_label_running_ready",
         "wait_for_pods_with_label_scheduled",
     ),
+    "resources.replica_sets": (
+        "wait_for_observed_replica_set",
+        "wait_for_ready_replica_set",
+        "wait_for_replica_set_desired_replicas",
+        "wait_for_replica_set_target_available_replicas",
+        "wait_for_replica_set_target_spec_replicas",
+    ),
     "resources.responding": ("wait_for_pods_responding",),
+    "resources.rollouts": ("wait_for_rollout_status",),
     "suite.bench": ("Bench",),
     "suite.bound_wait": ("BoundWait",),
     "suite.manifests": ("InvalidManifest",),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.node_catalogue import NODE_POD_WAITS, NODE_WAITS
 from pytest_kwait.resources.pod_catalogue import POD_WAITS
+from pytest_kwait.resources.workload_catalogue import WORKLOAD_WAITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -162,6 +163,7 @@ _WAITS = (
     *_rows(POD_WAITS),
     *_rows(NODE_WAITS, namespaced=False),
     *_rows(NODE_POD_WAITS),
+    *_rows(WORKLOAD_WAITS),
 )
 
 WAITS: Mapping[str, Wait] = MappingProxyType({wait.name: wait for wait in _WAITS})

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.resources.doom.rollouts import progress_doom
 
 __all__ = ["daemon_set_rollout", "deployment_rollout", "stateful_set_rollout"]
 
@@ -22,8 +23,8 @@ def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) 
     """Return how far a Deployment is.
 
     A missed progress deadline fails as for kubectl, but must hold for a few seconds: after a
-    rollback the condition may outlast the new spec for a moment. A revision that is yet to come is
-    awaited where kubectl fails at once.
+    rollback the condition may outlast the new spec for a moment. Of a paused Deployment it says
+    nothing. A revision that is yet to come is awaited where kubectl fails at once.
 
     Args:
         deployment: the Deployment.
@@ -37,12 +38,8 @@ def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) 
         return Pending("Waiting for deployment spec update to be observed...")
     if revision is not None and running != revision:
         return Failed(_wrong_revision(revision, running), Patience.LONG)
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "Progressing":
-            if condition.get("reason") == "ProgressDeadlineExceeded":
-                late = f'deployment "{name}" exceeded its progress deadline'
-                return Failed(late, Patience.SHORT)
-            break
+    if progress_doom(deployment) is not None:
+        return Failed(f'deployment "{name}" exceeded its progress deadline', Patience.SHORT)
     wanted, updated = _wanted(deployment), _count(status, "updatedReplicas")
     there, available = _count(status, "replicas"), _count(status, "availableReplicas")
     lead = f'Waiting for deployment "{name}" rollout to finish'

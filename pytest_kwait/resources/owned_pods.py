@@ -1,0 +1,79 @@
+"""The pods that a selector matches, each counted with those of the same owner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.resources.doom.pods import member_doom
+from pytest_kwait.resources.pods import (
+    controller_uid,
+    is_finished,
+    is_ready,
+    is_terminating,
+    phase_label,
+    phase_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+__all__ = ["ALIVE", "OwnedPods"]
+
+ALIVE = "alive"
+"""What pods count as that have not ended and are not being deleted."""
+
+
+class OwnedPods:
+    """The book of pods by owner.
+
+    A selector is no ownership: it may match what an earlier workload of the same name has left,
+    and matches the pods of all ReplicaSets of a Deployment.
+
+    Args:
+        owner: what a pod is counted with; by default the UID of its controller.
+    """
+
+    def __init__(self, owner: Callable[[dict[str, Any]], str] = controller_uid) -> None:
+        self._owner = owner
+        self._tallies: dict[str, Tally] = {}
+        self._owner_of: dict[str, str] = {}
+
+    def of(self, owner: str) -> Tally:
+        """Return the tally of that owner's pods."""
+        tally = self._tallies.get(owner)
+        if tally is None:
+            tally = self._tallies[owner] = Tally(_state)
+        return tally
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Count a pod with those of its owner; it may have been adopted, or released."""
+        uid = obj["metadata"].get("uid") or obj["metadata"]["name"]
+        owner, before = self._owner(obj), self._owner_of.get(uid)
+        if before is not None and before != owner:
+            self.of(before).drop(uid)
+        self._owner_of[uid] = owner
+        self.of(owner).put(obj, raw, now)
+
+    def drop(self, uid: str) -> None:
+        """Count a pod no more; nothing where it was not counted."""
+        owner = self._owner_of.pop(uid, None)
+        if owner is not None:
+            self.of(owner).drop(uid)
+
+    def uids(self) -> Collection[str]:
+        """Return the UIDs of the pods that are there, whosever they are."""
+        return self._owner_of.keys()
+
+
+def _state(pod: dict[str, Any], before: Doom | None) -> State:
+    if is_terminating(pod):
+        return State("being deleted")
+    if is_finished(pod):
+        # Its controller makes another one in its place.
+        return State(phase_label(pod))
+    if phase_of(pod) == "Running" and is_ready(pod):
+        return State("ready", (ALIVE,))
+    label = phase_label(pod)
+    label = "Running, not ready" if label == "Running" else label
+    return State(label, (ALIVE,), doom=member_doom(pod, before))

@@ -1,0 +1,89 @@
+"""A Deployment that is updated without ever leaving the bounds of its strategy.
+
+Source: kubernetes/test/utils/deployment.go checkRollingUpdateStatus.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.engine.verdicts import Failed
+from pytest_kwait.resources.deployment_conditions import DeploymentComplete
+from pytest_kwait.resources.workload_states import (
+    Bounds,
+    count_of,
+    replicas_of,
+    rolling_bounds,
+    scaled_to,
+)
+
+if TYPE_CHECKING:
+    from pytest_kwait.engine.verdicts import Verdict
+
+__all__ = ["RollingUpdate"]
+
+
+class RollingUpdate(DeploymentComplete):
+    """A Deployment becomes complete, and at no step has too many pods or too few available.
+
+    Each bound counts from the moment that it first holds under the present replicas and strategy:
+    a Deployment that was just made, or scaled, has not broken what it has not reached yet.
+
+    Args:
+        namespace: where it is.
+        deployment: its name.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, deployment: str) -> None:
+        super().__init__(
+            namespace, deployment, "become complete within the bounds of its rolling update"
+        )
+        self._bounds: tuple[int, Bounds] | None = None
+        self._enough = self._few = False
+        self._broken: Failed | None = None
+
+    def verdict(self) -> Verdict:
+        """Judge by the bounds, then as one that becomes complete."""
+        if self._broken is None and self.unjudged() is None:
+            self._broken = self._step()
+        return self.workload.absence() or self._broken or super().verdict()
+
+    def _step(self) -> Failed | None:
+        """Hold what is there now against the bounds; return the verdict where one is broken."""
+        replicas, bounds = replicas_of(self.current), rolling_bounds(self.current)
+        if self._bounds != (replicas, bounds):
+            self._bounds = (replicas, bounds)
+            self._enough = self._few = False
+        available = count_of(self.current, "availableReplicas")
+        if available >= bounds.least:
+            self._enough = True
+        elif self._enough:
+            noun = "pod is" if available == 1 else "pods are"
+            return Failed(f"{available} {noun} available, {bounds.least} must be at every step")
+        return self._too_many(replicas, bounds.most)
+
+    def _too_many(self, replicas: int, most: int) -> Failed | None:
+        """Judge by what the ReplicaSets are to have, as upstream: a pod takes a while to go.
+
+        The Deployment and its ReplicaSets come over connections of their own, so one of them may
+        be seen late: ReplicaSets that were scaled for other replicas are not held against it.
+        """
+        made = 0
+        for replica_set in (*self.family.others, self.family.current):
+            share = 0 if replica_set is None else replicas_of(replica_set)
+            if replica_set is None or not share:
+                continue
+            made += share
+            noted = scaled_to(replica_set)
+            if noted is not None:
+                if noted[0] != replicas:
+                    return None
+                most = max(most, noted[1])
+        if made <= most:
+            self._few = True
+        elif self._few:
+            return Failed(f"{made} pods are made, {most} may be at every step")
+        return None

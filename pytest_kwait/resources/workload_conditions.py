@@ -1,0 +1,150 @@
+"""What conditions on a controller of pods share: the object, its pods, why they will not come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.api.resource import PODS
+from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.options import check_name, check_namespace
+from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.verdicts import Failed, Pending
+from pytest_kwait.resources.controllers import selector_of
+from pytest_kwait.resources.owned_pods import ALIVE, OwnedPods
+from pytest_kwait.resources.pod_sets import SetPodFields
+from pytest_kwait.resources.workload_states import generation_lag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.engine.condition import ObjectReference
+    from pytest_kwait.engine.tally import Tally
+
+__all__ = ["WorkloadCondition", "stuck_pods"]
+
+
+def stuck_pods(tally: Tally, wanted: int, spare: int = 0) -> Failed | None:
+    """Return the verdict where too many pods are stuck; None while enough may come.
+
+    Args:
+        tally: the pods of which `wanted` will be left; what there is beyond that can be spared,
+            since a controller removes the pods first that are not ready.
+        wanted: how many there are to be.
+        spare: how many of them need not come.
+    """
+    if wanted < 1:
+        return None
+    stuck = tally.nth_doomed(max(tally.count(ALIVE) - wanted, 0) + spare + 1)
+    if stuck is None or stuck[0].state.doom is None:
+        return None
+    entry, patience, since = stuck
+    others = tally.doomed - 1
+    more = f" (and {others} more {'pod' if others == 1 else 'pods'})" if others else ""
+    return Failed(f"pod {entry.name}{more}: {stuck[0].state.doom.reason}", patience, since)
+
+
+class WorkloadCondition:
+    """One named controller of pods, and what it owns.
+
+    Args:
+        resource: its kind.
+        namespace: where it is.
+        name: its name.
+        goal: what is awaited, as a verb.
+        fields: a TypedDict of the fields that verdicts read; None for the whole object.
+        pods: the book of its pods; None where they do not matter.
+        what: the argument that the name came in.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    in_caller = False
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        goal: str,
+        fields: type[Any] | None,
+        pods: OwnedPods | None,
+        what: str = "name",
+    ) -> None:
+        self.namespace = check_namespace(namespace)
+        self.workload = Sighting(resource, check_name(what, name))
+        self.goal = goal
+        self.pods = pods
+        self._first = Source(resource, namespace, self.workload, name, fields=fields)
+        self._sources: tuple[Source, ...] = (self._first,)
+        self._selected_for = ""
+        self._selector: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """The object."""
+        return f"{self.workload.noun} {self.namespace}/{self.workload.name}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the object, and what it owns once its selector and UID are known."""
+        current = self.workload.current
+        uid = current["metadata"].get("uid") or "" if current is not None else ""
+        if uid and uid != self._selected_for:
+            # The selectors of these kinds cannot be changed.
+            self._selected_for = uid
+            self._selector = selector_of(self.workload.resource, self.workload.spec)
+            if self._selector is not None:
+                self._sources = (self._first, *self.owned(self._selector))
+        return self._sources
+
+    def owned(self, selector: str) -> Sequence[Source]:
+        """Return the sources of what it owns."""
+        if self.pods is None:
+            return ()
+        return (Source(PODS, self.namespace, self.pods, selector=selector, fields=SetPodFields),)
+
+    def unjudged(self) -> Pending | Failed | None:
+        """Return the verdict while its status says nothing of its present spec; else None."""
+        absent = self.workload.absence()
+        if absent is not None or self.workload.current is None:
+            return absent
+        lag = generation_lag(self.workload.current)
+        return (self.workload.ending() or Pending(lag)) if lag else None
+
+    @property
+    def current(self) -> dict[str, Any]:
+        """The object as it is now; asked for only while it is there."""
+        return self.workload.current or {"metadata": {}}
+
+    @property
+    def tally(self) -> Tally | None:
+        """The pods that decide; None where none do, or it is not known which."""
+        if self.pods is None or self.workload.current is None:
+            return None
+        return self.pods.of(next(iter(self.workload.uids())))
+
+    def seen(self) -> str:
+        """Sum up its pods, or say that it is there."""
+        if self.workload.current is None:
+            return ""
+        tally = self.tally
+        return "it is there" if tally is None else f"pods: {tally.summary() or 'none'}"
+
+    def result(self) -> dict[str, Any]:
+        """Return the object as it came last."""
+        return self.workload.object()
+
+    def scope(self) -> Scope:
+        """Return the object, what makes its pods, and its pods."""
+        tally = self.tally
+        return Scope(
+            self.namespace,
+            objects=(self.workload.reference(), *self.makers()),
+            pods=self._selector,
+            suspects=tally.suspects() if tally is not None else (),
+        )
+
+    def makers(self) -> tuple[ObjectReference, ...]:
+        """Return the objects between it and its pods, of which events tell too."""
+        return ()
