@@ -1,0 +1,1 @@
+"""Waiting for what makes pods: deployments, replica sets, rollouts."""

@@ -1,0 +1,228 @@
+"""Waiting for deployments: complete, within bounds, at a revision - and why they do not come."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytest_kwait
+from e2e.raising import raises
+from e2e.workloads.manifest import NEVER_READY, deployment
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+NEW = {"command": ["sh", "-c", "sleep 301"]}
+TYPO = {"image": "Busybox:not a tag"}
+NONE_LESS = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+def test_complete(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+    """Exactly its replicas, all of the present spec and available; 0 of them included."""
+    kwait.create(deployment("web", 2), deployment("empty", 0))
+
+    status = wait_for_deployment_complete("web")["status"]
+
+    assert (status["replicas"], status["updatedReplicas"], status["availableReplicas"]) == (2, 2, 2)
+    assert wait_for_deployment_complete("empty", mode="poll")["metadata"]["name"] == "empty"
+
+
+@pytest.mark.manifests("web.yaml")
+@pytest.mark.wait_for_deployment_complete("web", timeout="2m")
+def test_marker(kwait: Bench) -> None:
+    """As a marker: the body starts when the deployment is complete."""
+    assert kwait.get("deployment/web")["status"]["availableReplicas"] == 2
+
+
+def test_after_a_change_the_old_status_does_not_count(
+    kwait: Bench,
+    wait_for_deployment_complete_and_check_rolling: Wait,
+    wait_for_deployment_complete: Wait,
+    wait_for_observed_deployment: Wait,
+) -> None:
+    """The status that is there when the wait begins is of the older generation."""
+    kwait.apply(deployment("web", 2, strategy=NONE_LESS))
+    first = wait_for_deployment_complete("web")
+    kwait.apply(deployment("web", 2, NEW, strategy=NONE_LESS))
+
+    second = wait_for_deployment_complete_and_check_rolling("web")
+
+    assert second["status"]["observedGeneration"] > first["status"]["observedGeneration"]
+    (pod, _) = kwait.list("pods", selector="app=web")
+    assert pod["spec"]["containers"][0]["command"] == NEW["command"]
+    generation = second["metadata"]["generation"]
+    assert wait_for_observed_deployment("web", generation)["metadata"]["name"] == "web"
+    with raises(WaitTimeout, f"generation {generation + 1} is not observed yet, its status is of"):
+        wait_for_observed_deployment("web", generation + 1, timeout="1s")
+
+
+def test_bounds_are_held_at_every_step(
+    kwait: Bench,
+    wait_for_deployment_complete: Wait,
+    wait_for_deployment_updated_replicas_gte: Wait,
+    wait_for_deployment_complete_and_check_rolling: Wait,
+) -> None:
+    """An old pod is lost while the new one is not ready: one too few, however briefly."""
+    kwait.apply(deployment("web", 2, strategy=NONE_LESS))
+    wait_for_deployment_complete("web")
+    (old, _) = kwait.list("pods", selector="app=web")
+    kwait.apply(deployment("web", 2, NEW | NEVER_READY, strategy=NONE_LESS))
+    wait_for_deployment_updated_replicas_gte("web", 1)
+    lose = threading.Timer(0.5, kwait.delete, [f"pod/{old['metadata']['name']}"])
+    lose.start()
+
+    with raises(WaitFailed, "1 pod is available, 2 must be at every step"):
+        wait_for_deployment_complete_and_check_rolling("web", timeout="1m")
+
+    lose.join()
+
+
+def test_revision_and_image(kwait: Bench, wait_for_deployment_revision_and_image: Wait) -> None:
+    """The deployment and the replica set that it controls both name them."""
+    kwait.apply(deployment("web"))
+    wait_for_deployment_revision_and_image("web", 1, "busybox:1.36")
+    kwait.apply(deployment("web", 1, NEW))
+
+    web = wait_for_deployment_revision_and_image("web", "2", "busybox:1.36")
+
+    assert web["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
+    with raises(WaitTimeout, "the deployment is at revision 2"):
+        wait_for_deployment_revision_and_image("web", 3, "busybox:1.36", timeout="1s")
+    with raises(WaitFailed, "the deployment is at revision 2 already"):
+        wait_for_deployment_revision_and_image("web", 1, "busybox:1.36", grace="1s")
+
+
+def test_conditions_and_updated_replicas(
+    kwait: Bench,
+    wait_for_deployment_with_condition: Wait,
+    wait_for_deployment_updated_replicas_gte: Wait,
+) -> None:
+    """A condition by its reason; pods that are there, whether they run or not."""
+    kwait.create(deployment("web", 2))
+
+    updated = wait_for_deployment_updated_replicas_gte("web", 2, 1)
+    available = wait_for_deployment_with_condition("web", "MinimumReplicasAvailable", "Available")
+    wait_for_deployment_with_condition("web", "NewReplicaSetAvailable", "Progressing")
+
+    assert updated["status"]["updatedReplicas"] == 2
+    assert available["status"]["availableReplicas"] >= 1
+    with raises(WaitFailed, "the deployment is to have 2 pods"):
+        wait_for_deployment_updated_replicas_gte("web", 3, grace="1s")
+
+
+def test_function(kwait: Bench) -> None:
+    """The functions take any client of the official library."""
+    kwait.create(deployment("web"))
+
+    web = pytest_kwait.wait_for_deployment_complete(kwait.client, kwait.namespace, "web")
+
+    assert web["kind"] == "Deployment"
+
+
+def test_a_missed_progress_deadline(
+    kwait: Bench, wait_for_deployment_complete: Wait, wait_for_deployment_with_condition: Wait
+) -> None:
+    """The deployment's own patience has run out: no need for all of the wait's."""
+    kwait.create(deployment("slow", 1, NEVER_READY, progressDeadlineSeconds=1))
+
+    with raises(WaitFailed, "ProgressDeadlineExceeded: ReplicaSet .* has timed out progressing"):
+        wait_for_deployment_complete("slow", timeout="2m", grace="1s")
+
+    wait_for_deployment_with_condition("slow", "ProgressDeadlineExceeded", "Progressing")
+
+
+def test_an_image_that_does_not_exist(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+    """Long before the progress deadline the pods tell that no retry will help."""
+    kwait.create(deployment("typo", 2, TYPO))
+
+    with raises(WaitFailed, r"pod typo-\S+ \(and 1 more pod\): InvalidImageName"):
+        wait_for_deployment_complete("typo", timeout="2m", grace="1s")
+
+
+def test_pods_of_an_older_replica_set_doom_nothing(
+    kwait: Bench, wait_for_deployment_updated_replicas_gte: Wait, wait_for_deployment_complete: Wait
+) -> None:
+    """What was wrong with the spec before goes with its pods."""
+    kwait.apply(deployment("web", 1, TYPO))
+    wait_for_deployment_updated_replicas_gte("web", 1)
+    kwait.apply(deployment("web", 1))
+
+    assert wait_for_deployment_complete("web", grace=0)["status"]["availableReplicas"] == 1
+
+
+def test_a_paused_deployment(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+    """Nothing is rolled out until somebody resumes it."""
+    kwait.apply(deployment("web"))
+    wait_for_deployment_complete("web")
+    kwait.apply(deployment("web", 1, NEW, paused=True))
+
+    with raises(WaitFailed, "can no longer become complete: the deployment is paused"):
+        wait_for_deployment_complete("web", timeout="2m", grace="1s")
+
+    kwait.apply(deployment("web", 1, NEW, paused=False))
+    wait_for_deployment_complete("web")
+
+
+def test_a_deployment_that_is_deleted(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+    """Gone after it was seen is an answer."""
+    kwait.create(deployment("brief", 1, NEVER_READY))
+    gone = threading.Timer(0.5, kwait.delete, ["deployment/brief"])
+    gone.start()
+
+    with raises(WaitFailed, "the deployment was deleted"):
+        wait_for_deployment_complete("brief", timeout="1m")
+
+    gone.join()
+
+
+@pytest.mark.needs("pod security")
+def test_pods_that_pod_security_refuses(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+    """The refusal's own text, though there is no pod to ask; it does not heal by itself."""
+    enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
+    kwait.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": kwait.namespace, "labels": enforce},
+        }
+    )
+    kwait.create(deployment("root"))
+
+    with raises(WaitFailed, 'replicaset root-\\S+: FailedCreate: .* violates PodSecurity "restr'):
+        wait_for_deployment_complete("root", timeout="2m", grace="1s")
+
+
+@pytest.mark.needs("quota")
+def test_pods_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+    """A quota may be freed: that has the long grace."""
+    kwait.create(quota(pods="1"))
+    kwait.create(deployment("web", 2))
+
+    with raises(WaitFailed, "replicaset web-.*: FailedCreate: .* exceeded quota: few"):
+        wait_for_deployment_complete("web", timeout="2m", grace="2s")
+
+
+@pytest.mark.needs("quota")
+def test_a_replica_set_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+    """The controller tells this without ever having observed the generation."""
+    kwait.create(quota(**{"count/replicasets.apps": "0"}))
+    kwait.create(deployment("web"))
+
+    with raises(WaitFailed, "ReplicaSetCreateError: Failed to create new replica set .* exceeded"):
+        wait_for_deployment_complete("web", timeout="2m", grace="1s")
+
+
+def quota(**hard: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few"},
+        "spec": {"hard": hard},
+    }

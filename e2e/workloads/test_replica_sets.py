@@ -1,0 +1,97 @@
+"""Waiting for replica sets: what they are to have, and what of that is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from e2e.workloads.manifest import NEVER_READY, deployment, replica_set
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+def test_ready_and_available(
+    kwait: Bench,
+    wait_for_ready_replica_set: Wait,
+    wait_for_replica_set_target_available_replicas: Wait,
+) -> None:
+    """All of its pods are ready; exactly so many are available."""
+    kwait.create(replica_set("web", 2))
+
+    assert wait_for_ready_replica_set("web")["status"]["readyReplicas"] == 2
+    available = wait_for_replica_set_target_available_replicas("web", 2)
+    assert available["status"]["availableReplicas"] == 2
+    with raises(WaitTimeout, "2 wanted: 2 there, 2 ready, 2 available: 2 ready"):
+        wait_for_replica_set_target_available_replicas("web", 1, timeout="1s")
+    with raises(WaitFailed, "the replicaset is to have 2 pods"):
+        wait_for_replica_set_target_available_replicas("web", 3, grace="1s")
+
+
+def test_pods_in_whatever_state(
+    kwait: Bench,
+    wait_for_replica_set_desired_replicas: Wait,
+    wait_for_ready_replica_set: Wait,
+) -> None:
+    """The desired number is there, though none of them becomes ready."""
+    kwait.create(replica_set("web", 2, NEVER_READY))
+
+    assert wait_for_replica_set_desired_replicas("web")["status"]["replicas"] == 2
+    with raises(WaitTimeout, "2 wanted: 2 there, 0 ready, 0 available"):
+        wait_for_ready_replica_set("web", timeout="1s")
+
+
+def test_what_it_is_scaled_to(
+    kwait: Bench,
+    wait_for_replica_set_target_spec_replicas: Wait,
+    wait_for_observed_replica_set: Wait,
+    wait_for_deployment_complete: Wait,
+) -> None:
+    """A deployment scales its replica set; its controller has seen that."""
+    kwait.apply(deployment("web"))
+    wait_for_deployment_complete("web")
+    (only,) = kwait.list("replicasets", selector="app=web")
+    name, generation = only["metadata"]["name"], only["metadata"]["generation"]
+    kwait.apply(deployment("web", 0))
+
+    scaled = wait_for_replica_set_target_spec_replicas(name, 0)
+
+    assert scaled["spec"]["replicas"] == 0
+    assert wait_for_observed_replica_set(name, generation + 1)["status"]["replicas"] == 0
+
+
+def test_an_image_that_does_not_exist(
+    kwait: Bench,
+    wait_for_ready_replica_set: Wait,
+    wait_for_replica_set_target_available_replicas: Wait,
+) -> None:
+    """One pod that is stuck is one too many where all are awaited."""
+    kwait.create(replica_set("typo", 1, {"image": "Busybox:not a tag"}))
+
+    with raises(WaitFailed, r"can no longer have all its pods ready: pod typo-\S+: InvalidImage"):
+        wait_for_ready_replica_set("typo", timeout="2m", grace="1s")
+    assert wait_for_replica_set_target_available_replicas("typo", 0)["spec"]["replicas"] == 1
+
+
+@pytest.mark.needs("quota")
+def test_pods_beyond_a_quota(kwait: Bench, wait_for_ready_replica_set: Wait) -> None:
+    """The refusal's own text."""
+    kwait.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "none"},
+            "spec": {"hard": {"pods": "0"}},
+        }
+    )
+    kwait.create(replica_set("web", 1))
+
+    with raises(WaitFailed, 'FailedCreate: pods "web-.*" is forbidden: exceeded quota: none'):
+        wait_for_ready_replica_set("web", timeout="2m", grace="1s")

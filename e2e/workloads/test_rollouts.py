@@ -1,0 +1,97 @@
+"""Waiting for rollouts as `kubectl rollout status` does, and stopping where it would wait on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from e2e.workloads.manifest import NEVER_READY, deployment
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+def set_of(kind: str, name: str, container: dict[str, Any] | None = None) -> dict[str, Any]:
+    made = deployment(name, 1, container)
+    made["kind"] = kind
+    if kind == "DaemonSet":
+        del made["spec"]["replicas"]
+    return made
+
+
+def test_deployment(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+    """Each rollout is one: the status of the one before does not count."""
+    kwait.apply(deployment("web", 2))
+    wait_for_rollout_status("deployment/web", 1)
+    kwait.apply(deployment("web", 2, {"command": ["sh", "-c", "sleep 301"]}))
+
+    web = wait_for_rollout_status("deploy/web", 2)
+
+    assert web["status"]["updatedReplicas"] == 2
+    with raises(WaitFailed, r"desired revision \(1\) is different from the running revision \(2\)"):
+        wait_for_rollout_status("deployments.apps/web", 1)
+
+
+def test_what_is_missing_is_said_as_by_kubectl(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+    kwait.create(deployment("slow", 1, NEVER_READY))
+
+    with raises(WaitTimeout, 'Waiting for deployment "slow" rollout to finish: 0 of 1 updated rep'):
+        wait_for_rollout_status("deployment/slow", timeout="2s")
+
+
+def test_a_missed_progress_deadline(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+    """With what the pods are stuck in, where they are."""
+    kwait.create(
+        deployment(
+            "huge", 1, {"resources": {"requests": {"cpu": "999"}}}, progressDeadlineSeconds=1
+        )
+    )
+
+    with raises(
+        WaitFailed,
+        r'deployment "huge" exceeded its progress deadline \(pod huge-\S+: Unschedulable: 0/',
+    ):
+        wait_for_rollout_status("deployment/huge", timeout="2m", grace="3s")
+
+
+@pytest.mark.needs("DaemonSet")
+def test_daemon_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+    kwait.apply(set_of("DaemonSet", "agent"))
+    first = wait_for_rollout_status("ds/agent")["status"]
+    assert first["numberAvailable"] == first["desiredNumberScheduled"]
+
+    kwait.apply(set_of("DaemonSet", "agent", {"image": "Busybox:not a tag"}))
+
+    with raises(WaitFailed, r"daemonset \S+ can no longer roll out: pod agent-\S+: InvalidIm"):
+        wait_for_rollout_status("daemonset/agent", timeout="2m", grace="1s")
+
+
+@pytest.mark.needs("StatefulSet")
+def test_stateful_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+    kwait.apply(set_of("StatefulSet", "db"))
+    assert wait_for_rollout_status("sts/db")["status"]["readyReplicas"] == 1
+
+    kwait.apply(set_of("StatefulSet", "db", {"image": "Busybox:not a tag"}))
+
+    with raises(WaitFailed, "statefulset .* can no longer roll out: pod db-0: InvalidImageN"):
+        wait_for_rollout_status("statefulset/db", timeout="2m", grace="1s")
+
+
+@pytest.mark.needs("DaemonSet", "StatefulSet")
+@pytest.mark.parametrize("kind", ["DaemonSet", "StatefulSet"])
+def test_only_rolling_updates_have_a_status(
+    kwait: Bench, wait_for_rollout_status: Wait, kind: str
+) -> None:
+    manifest = set_of(kind, "by-hand")
+    manifest["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    kwait.create(manifest)
+
+    with raises(WaitFailed, "rollout status is only available for RollingUpdate strategy type"):
+        wait_for_rollout_status(f"{kind.lower()}/by-hand")
