@@ -41,6 +41,13 @@ if TYPE_CHECKING:
         wait_for_observed_deployment,
     )
     from pytest_kwait.resources.general import wait_for
+    from pytest_kwait.resources.job_removals import wait_for_all_job_pods_gone, wait_for_job_gone
+    from pytest_kwait.resources.job_statuses import (
+        wait_for_job_condition,
+        wait_for_job_ready,
+        wait_for_job_state,
+        wait_for_job_suspend,
+    )
     from pytest_kwait.resources.jobs import (
         get_job_pods,
         wait_for_job_complete,
@@ -148,6 +155,7 @@ __all__ = [
     "not_",
     "stable_for",
     "wait_for",
+    "wait_for_all_job_pods_gone",
     "wait_for_all_nodes_schedulable",
     "wait_for_almost_all_pods_ready",
     "wait_for_cache_sync",
@@ -161,10 +169,15 @@ __all__ = [
     "wait_for_deployment_updated_replicas_gte",
     "wait_for_deployment_with_condition",
     "wait_for_job_complete",
+    "wait_for_job_condition",
     "wait_for_job_failed",
     "wait_for_job_finish",
+    "wait_for_job_gone",
     "wait_for_job_pods_running",
     "wait_for_job_pods_succeeded",
+    "wait_for_job_ready",
+    "wait_for_job_state",
+    "wait_for_job_suspend",
     "wait_for_node_condition",
     "wait_for_node_heartbeat_after",
     "wait_for_node_not_ready",
@@ -233,6 +246,13 @@ _HOMES = {
         "wait_for_observed_deployment",
     ),
     "resources.general": ("wait_for",),
+    "resources.job_removals": ("wait_for_all_job_pods_gone", "wait_for_job_gone"),
+    "resources.job_statuses": (
+        "wait_for_job_condition",
+        "wait_for_job_ready",
+        "wait_for_job_state",
+        "wait_for_job_suspend",
+    ),
     "resources.object_counts": ("at_least", "at_most", "exactly"),
     "resources.jobs": (
         "get_job_pods",

@@ -49,6 +49,7 @@ def bound(name: str) -> Any:
 
 
 wait_for = bound("wait_for")
+wait_for_all_job_pods_gone = bound("wait_for_all_job_pods_gone")
 wait_for_all_nodes_schedulable = bound("wait_for_all_nodes_schedulable")
 wait_for_almost_all_pods_ready = bound("wait_for_almost_all_pods_ready")
 wait_for_cache_sync = bound("wait_for_cache_sync")
@@ -64,10 +65,15 @@ wait_for_deployment_revision_and_image = bound("wait_for_deployment_revision_and
 wait_for_deployment_updated_replicas_gte = bound("wait_for_deployment_updated_replicas_gte")
 wait_for_deployment_with_condition = bound("wait_for_deployment_with_condition")
 wait_for_job_complete = bound("wait_for_job_complete")
+wait_for_job_condition = bound("wait_for_job_condition")
 wait_for_job_failed = bound("wait_for_job_failed")
 wait_for_job_finish = bound("wait_for_job_finish")
+wait_for_job_gone = bound("wait_for_job_gone")
 wait_for_job_pods_running = bound("wait_for_job_pods_running")
 wait_for_job_pods_succeeded = bound("wait_for_job_pods_succeeded")
+wait_for_job_ready = bound("wait_for_job_ready")
+wait_for_job_state = bound("wait_for_job_state")
+wait_for_job_suspend = bound("wait_for_job_suspend")
 wait_for_node_condition = bound("wait_for_node_condition")
 wait_for_node_heartbeat_after = bound("wait_for_node_heartbeat_after")
 wait_for_node_not_ready = bound("wait_for_node_not_ready")

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.resources.job_catalogue import JOB_WAITS
 from pytest_kwait.resources.node_catalogue import NODE_POD_WAITS, NODE_WAITS
 from pytest_kwait.resources.pod_catalogue import POD_WAITS
 from pytest_kwait.resources.workload_catalogue import WORKLOAD_WAITS
@@ -152,6 +153,7 @@ _WAITS = (
         "job",
         condition="job_pods_succeeded",
     ),
+    *_rows(JOB_WAITS),
     Wait(
         "wait_for_pods_on_minions",
         "controller=None, *, selector=None, pods=None, pod_info=None",

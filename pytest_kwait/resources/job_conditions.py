@@ -51,16 +51,19 @@ class JobCondition:
         job: its name.
         goal: what is awaited.
         phase: the phase of the pods that belong to the result; empty where the Job itself does.
+        uid: the Job's UID; empty to take the first one seen for the one that is meant.
 
     Raises:
         InvalidArgument: a name that cannot be one.
     """
 
     in_caller = False
+    pod_doom = staticmethod(start_doom)
+    """Why a pod will not become what is awaited."""
 
-    def __init__(self, namespace: str, job: str, goal: str, phase: str = "") -> None:
+    def __init__(self, namespace: str, job: str, goal: str, phase: str = "", uid: str = "") -> None:
         self.namespace = check_namespace(namespace)
-        self.job = Sighting(JOBS, check_name("job", job))
+        self.job = Sighting(JOBS, check_name("job", job), uid)
         self.goal = goal
         self._phase = phase
         self.pods = Tally(self._pod_state)
@@ -119,7 +122,7 @@ class JobCondition:
             phase_label(pod),
             (phase, _ALIVE) if alive else (phase,),
             keep=phase == self._phase,
-            doom=start_doom(pod, before) if alive else None,
+            doom=self.pod_doom(pod, before) if alive else None,
         )
 
     def _doom(self, needed: int) -> Failed | None:

@@ -31,6 +31,8 @@ class _JobSpec(TypedDict, total=False):
     suspend: bool | None
     selector: _LabelSelector | None
     activeDeadlineSeconds: int | None
+    ttlSecondsAfterFinished: int | None
+    manualSelector: bool | None
     successPolicy: dict[str, Any] | None
 
 
@@ -44,6 +46,7 @@ class _JobCondition(TypedDict, total=False):
 class _JobStatus(TypedDict, total=False):
     conditions: list[_JobCondition] | None
     succeeded: int | None
+    ready: int | None
 
 
 class JobFields(TypedDict, total=False):

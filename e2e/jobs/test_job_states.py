@@ -1,0 +1,161 @@
+"""Waiting for what a Job says of itself, and for its end as an object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kubernetes.client
+import pytest
+
+from e2e.raising import raises
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+def job(name: str, script: str = "sleep 300", **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sh", "-c", script]}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"backoffLimit": 0, **spec, "template": {"spec": pod}},
+    }
+
+
+def test_ready(kwait: Bench, wait_for_job_ready: Wait) -> None:
+    """The Job's own count of ready pods, exactly."""
+    kwait.create(job("two", parallelism=2, completions=2))
+
+    assert wait_for_job_ready("two", 2)["status"]["ready"] == 2
+    with raises(WaitFailed, "the job keeps 2 pods active at most"):
+        wait_for_job_ready("two", 3, timeout="1m", grace="500ms")
+
+
+def test_ready_of_a_job_that_is_over(
+    kwait: Bench, wait_for_job_finish: Wait, wait_for_job_ready: Wait
+) -> None:
+    kwait.create(job("short", "true"))
+    wait_for_job_finish("short")
+
+    with raises(WaitFailed, "the job is complete"):
+        wait_for_job_ready("short", 1, timeout="1m", grace="500ms")
+
+
+def test_suspend(
+    kwait: Bench,
+    wait_for_job_ready: Wait,
+    wait_for_job_suspend: Wait,
+    wait_for_job_condition: Wait,
+    wait_for_all_job_pods_gone: Wait,
+) -> None:
+    """A Job that is suspended loses its pods, and keeps itself."""
+    kwait.apply(job("paused"))
+    wait_for_job_ready("paused", 1)
+    with raises(WaitTimeout, "nobody has asked to suspend the job: 1 Running"):
+        wait_for_job_suspend("paused", timeout="500ms")
+    kwait.apply(job("paused", suspend=True))
+
+    assert wait_for_job_suspend("paused")["spec"]["suspend"] is True
+    wait_for_job_condition("paused", "Suspended", "JobSuspended")
+    wait_for_all_job_pods_gone("paused", timeout="1m")
+    with raises(WaitFailed, "the job is suspended"):
+        wait_for_job_condition("paused", "Complete", timeout="1m", grace="500ms")
+
+
+def test_conditions(kwait: Bench, wait_for_job_condition: Wait) -> None:
+    """Conditions with their reasons; what excludes one ends the wait for it."""
+    kwait.create(job("good", "true"), job("bad", "exit 3"))
+
+    wait_for_job_condition("good", "Complete", "CompletionsReached")
+    wait_for_job_condition("bad", "Failed", "BackoffLimitExceeded")
+    with raises(WaitFailed, "the job is failed with reason 'BackoffLimitExceeded'"):
+        wait_for_job_condition("bad", "Failed", "DeadlineExceeded", timeout="1m")
+    with raises(WaitFailed, "the job is complete"):
+        wait_for_job_condition("good", "FailureTarget", timeout="1m")
+    with raises(WaitFailed, "the job failed: BackoffLimitExceeded"):
+        wait_for_job_condition("bad", "SuccessCriteriaMet", timeout="1m")
+
+
+def test_state(kwait: Bench, wait_for_job_state: Wait) -> None:
+    """What is awaited is code of the test, which may say in a text what is missing."""
+
+    def two_active(each: dict[str, Any]) -> str:
+        active = each["status"].get("active", 0)
+        return "" if active == 2 else f"{active} pods are active"
+
+    kwait.create(job("two", parallelism=2, completions=2), job("one"))
+
+    assert wait_for_job_state("two", two_active)["status"]["active"] == 2
+    with raises(WaitTimeout, "did not satisfy two_active within 1s: 1 pods are active"):
+        wait_for_job_state("one", two_active, timeout="1s")
+
+
+def test_gone_by_uid(kwait: Bench, wait_for_job_gone: Wait) -> None:
+    """A Job of the same name that came after is another one."""
+    before = kwait.create(job("again", suspend=True))[0]["metadata"]["uid"]
+    with raises(WaitTimeout, "still there, nobody is deleting it"):
+        wait_for_job_gone("again", timeout="500ms")
+    kwait.delete("job/again", propagation="Background")
+
+    assert wait_for_job_gone("again", before) is None
+    kwait.create(job("again", suspend=True))
+    assert wait_for_job_gone("again", before, timeout="5s") is None
+
+
+def test_what_holds_a_job(
+    kwait: Bench,
+    wait_for_job_ready: Wait,
+    wait_for_job_gone: Wait,
+    wait_for_all_job_pods_gone: Wait,
+) -> None:
+    """A deletion in the foreground waits for the pods, and those for their finalizers."""
+    held = job("held")
+    held["spec"]["template"]["metadata"] = {"finalizers": ["kwait.example/held"]}
+    kwait.create(held)
+    wait_for_job_ready("held", 1)
+    kwait.delete("job/held", propagation="Foreground")
+
+    with raises(
+        WaitTimeout, r"held by foregroundDeletion \(1 pod: 1 being deleted, held by .*kwait"
+    ):
+        wait_for_job_gone("held", timeout="2s")
+    with raises(WaitTimeout, "1 pod still there: 1 being deleted, held by .*kwait.example/held"):
+        wait_for_all_job_pods_gone("held", timeout="500ms")
+    (pod,) = kwait.list("pod")
+    kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_pod(
+        pod["metadata"]["name"], kwait.namespace, {"metadata": {"finalizers": None}}
+    )
+    assert wait_for_job_gone("held", timeout="1m") is None
+    assert wait_for_all_job_pods_gone("held", timeout="1m") is None
+
+
+def test_pods_of_a_job_that_is_gone(
+    kwait: Bench, wait_for_job_ready: Wait, wait_for_all_job_pods_gone: Wait
+) -> None:
+    """They are found by its name; the finished ones of a Job that is there stay."""
+    kwait.create(job("short-lived"))
+    wait_for_job_ready("short-lived", 1)
+    with raises(WaitTimeout, "1 pod still there: 1 Running; the job is at work, and makes pods"):
+        wait_for_all_job_pods_gone("short-lived", timeout="500ms")
+    kwait.delete("job/short-lived", propagation="Background")
+
+    assert wait_for_all_job_pods_gone("short-lived", timeout="1m") is None
+    assert kwait.list("pod") == []
+
+
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_both_modes(
+    kwait: Bench, wait_for_job_ready: Wait, wait_for_job_gone: Wait, mode: str
+) -> None:
+    kwait.create(job("brief"))
+
+    wait_for_job_ready("brief", 1, mode=mode, poll="200ms")
+    kwait.delete("job/brief", propagation="Background")
+    wait_for_job_gone("brief", mode=mode, poll="200ms")
