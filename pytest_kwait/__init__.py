@@ -40,6 +40,13 @@ if TYPE_CHECKING:
         wait_for_deployment_with_condition,
         wait_for_observed_deployment,
     )
+    from pytest_kwait.resources.endpoints import (
+        wait_for_endpoint_count,
+        wait_for_endpoint_on_node,
+        wait_for_endpoint_pods,
+        wait_for_endpoint_ports,
+        wait_for_endpoint_slices,
+    )
     from pytest_kwait.resources.general import wait_for
     from pytest_kwait.resources.job_removals import wait_for_all_job_pods_gone, wait_for_job_gone
     from pytest_kwait.resources.job_statuses import (
@@ -113,6 +120,18 @@ if TYPE_CHECKING:
     )
     from pytest_kwait.resources.responding import wait_for_pods_responding
     from pytest_kwait.resources.rollouts import wait_for_rollout_status
+    from pytest_kwait.resources.service_answers import (
+        wait_for_service_reachable,
+        wait_for_service_responding,
+    )
+    from pytest_kwait.resources.services import (
+        wait_for_load_balancer,
+        wait_for_load_balancer_destroy,
+        wait_for_new_ingress_ip,
+        wait_for_service,
+        wait_for_service_deleted_with_finalizer,
+        wait_for_service_updated_with_finalizer,
+    )
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.bound_wait import BoundWait
     from pytest_kwait.suite.manifests import InvalidManifest
@@ -168,6 +187,11 @@ __all__ = [
     "wait_for_deployment_revision_and_image",
     "wait_for_deployment_updated_replicas_gte",
     "wait_for_deployment_with_condition",
+    "wait_for_endpoint_count",
+    "wait_for_endpoint_on_node",
+    "wait_for_endpoint_pods",
+    "wait_for_endpoint_ports",
+    "wait_for_endpoint_slices",
     "wait_for_job_complete",
     "wait_for_job_condition",
     "wait_for_job_failed",
@@ -178,6 +202,9 @@ __all__ = [
     "wait_for_job_ready",
     "wait_for_job_state",
     "wait_for_job_suspend",
+    "wait_for_load_balancer",
+    "wait_for_load_balancer_destroy",
+    "wait_for_new_ingress_ip",
     "wait_for_node_condition",
     "wait_for_node_heartbeat_after",
     "wait_for_node_not_ready",
@@ -217,6 +244,11 @@ __all__ = [
     "wait_for_replica_set_target_available_replicas",
     "wait_for_replica_set_target_spec_replicas",
     "wait_for_rollout_status",
+    "wait_for_service",
+    "wait_for_service_deleted_with_finalizer",
+    "wait_for_service_reachable",
+    "wait_for_service_responding",
+    "wait_for_service_updated_with_finalizer",
     "wait_for_total_healthy",
 ]
 
@@ -244,6 +276,13 @@ _HOMES = {
         "wait_for_deployment_updated_replicas_gte",
         "wait_for_deployment_with_condition",
         "wait_for_observed_deployment",
+    ),
+    "resources.endpoints": (
+        "wait_for_endpoint_count",
+        "wait_for_endpoint_on_node",
+        "wait_for_endpoint_pods",
+        "wait_for_endpoint_ports",
+        "wait_for_endpoint_slices",
     ),
     "resources.general": ("wait_for",),
     "resources.job_removals": ("wait_for_all_job_pods_gone", "wait_for_job_gone"),
@@ -324,6 +363,15 @@ _HOMES = {
     ),
     "resources.responding": ("wait_for_pods_responding",),
     "resources.rollouts": ("wait_for_rollout_status",),
+    "resources.service_answers": ("wait_for_service_reachable", "wait_for_service_responding"),
+    "resources.services": (
+        "wait_for_load_balancer",
+        "wait_for_load_balancer_destroy",
+        "wait_for_new_ingress_ip",
+        "wait_for_service",
+        "wait_for_service_deleted_with_finalizer",
+        "wait_for_service_updated_with_finalizer",
+    ),
     "suite.bench": ("Bench",),
     "suite.bound_wait": ("BoundWait",),
     "suite.manifests": ("InvalidManifest",),

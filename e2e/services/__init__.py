@@ -1,0 +1,1 @@
+"""Services: their endpoints, their answers, their load balancers."""

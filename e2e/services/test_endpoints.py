@@ -1,0 +1,203 @@
+"""Waiting for the endpoints of a service, and for its answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.pods.manifest import container, pod
+from e2e.raising import raises
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+endpoints = pytest.mark.needs("EndpointSlice")
+answers = pytest.mark.needs("EndpointSlice", "service proxy")
+
+WEB = {"app": "web"}
+SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
+
+
+def service(name: str = "web", **spec: Any) -> dict[str, Any]:
+    port = {"name": "http", "port": 80, "targetPort": 8080}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": WEB, "ports": [port], **spec},
+    }
+
+
+def server(name: str, script: str = SERVER) -> dict[str, Any]:
+    ports = [{"name": "web", "containerPort": 8080}]
+    return pod(name, container(script=script, ports=ports), labels=WEB)
+
+
+@endpoints
+def test_count(kwait: Bench, wait_for_endpoint_count: Wait) -> None:
+    """Exactly so many, and 0 when the slices are there and empty."""
+    kwait.create(service())
+    assert wait_for_endpoint_count("web", 0)[0]["kind"] == "EndpointSlice"
+    with raises(WaitTimeout, "0 of 1 endpoints: the service's selector app=web matches no pod"):
+        wait_for_endpoint_count("web", 1, timeout="500ms")
+    kwait.create(server("a"), server("b"))
+
+    (found,) = wait_for_endpoint_count("web", 2)
+
+    assert len(found["endpoints"]) == 2
+    with raises(WaitTimeout, "2 endpoints, 1 more than awaited"):
+        wait_for_endpoint_count("web", 1, timeout="500ms")
+
+
+@endpoints
+def test_pods_and_ports(
+    kwait: Bench,
+    wait_for_endpoint_pods: Wait,
+    wait_for_endpoint_ports: Wait,
+    wait_for_endpoint_on_node: Wait,
+    wait_for_endpoint_slices: Wait,
+) -> None:
+    """Which pods are behind a service, at which ports and where."""
+    pods = kwait.create(service(), server("a"), server("b"))[1:]
+
+    wait_for_endpoint_pods("web", pods)
+    wait_for_endpoint_ports("web", {"a": ["http:8080"], "b": [8080]})
+    wait_for_endpoint_on_node("web", kwait.cluster.nodes[0])
+    wait_for_endpoint_slices("web", lambda slices: all(each["ports"] for each in slices))
+    with raises(WaitTimeout, "missing c, not awaited b"):
+        wait_for_endpoint_pods("web", ["a", "c"], timeout="500ms")
+    with raises(WaitTimeout, "missing a:8080/UDP, not awaited a:http:8080, b:http:8080"):
+        wait_for_endpoint_ports("web", {"a": ["8080/UDP"]}, timeout="500ms")
+    kwait.delete("pod/b")
+    wait_for_endpoint_pods("web", pods[:1])
+
+
+@endpoints
+def test_a_service_that_is_wrong_says_how(
+    kwait: Bench,
+    wait_for_pod_ready: Wait,
+    wait_for_pod_running: Wait,
+    wait_for_endpoint_ports: Wait,
+    wait_for_endpoint_count: Wait,
+    wait_for_endpoint_on_node: Wait,
+) -> None:
+    """No selector, a port that no pod has, pods that are not ready."""
+    unready = container(readinessProbe={"exec": {"command": ["false"]}})
+    kwait.create(
+        server("a"),
+        pod("b", unready, labels={"app": "late"}),
+        service("typo", ports=[{"port": 80, "targetPort": "wbe"}]),
+        service("bare", selector=None),
+        service("late", selector={"app": "late"}),
+        service("elsewhere", type="ExternalName", externalName="kwait.example"),
+    )
+    wait_for_pod_ready("a")
+    wait_for_pod_running("b")
+
+    with raises(
+        WaitTimeout, "missing a:8080: no pod has a port named wbe, which the service wants"
+    ):
+        wait_for_endpoint_ports("typo", {"a": [8080]}, timeout="500ms")
+    with raises(WaitTimeout, "the service has no selector, and nobody has made an EndpointSlice"):
+        wait_for_endpoint_count("bare", 1, timeout="500ms")
+    with raises(WaitTimeout, "0 of 1 endpoints ready: 1 Running, not ready"):
+        wait_for_endpoint_on_node("late", kwait.cluster.nodes[0], timeout="1s")
+    with raises(WaitTimeout, "there is no service of that name"):
+        wait_for_endpoint_count("nowhere", 1, timeout="500ms")
+    with raises(WaitFailed, "the service is of type ExternalName"):
+        wait_for_endpoint_count("elsewhere", 1, grace="500ms")
+
+
+@endpoints
+def test_a_pod_that_no_node_takes(kwait: Bench, wait_for_endpoint_count: Wait) -> None:
+    """An endpoint that cannot come ends the wait."""
+    huge = container(resources={"requests": {"cpu": "1000"}})
+    kwait.create(service(), pod("huge", huge, labels=WEB))
+
+    with raises(WaitFailed, "pod huge: Unschedulable: .*Insufficient cpu"):
+        wait_for_endpoint_count("web", 1, timeout="1m", grace="1s")
+
+
+@answers
+def test_reachable_and_responding(
+    kwait: Bench, wait_for_service_reachable: Wait, wait_for_service_responding: Wait
+) -> None:
+    """Asked through the API server; an error of the pods is an answer, but not a response."""
+    kwait.create(service(), server("a", f"sleep 1; {SERVER}"))
+
+    (found,) = wait_for_service_responding("web", timeout="1m", poll="200ms")
+    wait_for_service_responding("web", "http", "/index.html", timeout="1m")
+    wait_for_service_reachable("web", 80, "nothing/here", timeout="1m")
+
+    assert found["endpoints"][0]["targetRef"]["name"] == "a"
+    with raises(WaitTimeout, "it answered 404"):
+        wait_for_service_responding("web", 80, "nothing/here", timeout="500ms")
+    with raises(WaitTimeout, "it answered 503: no service port 81 found"):
+        wait_for_service_reachable("web", 81, timeout="500ms")
+
+
+@answers
+def test_a_service_that_does_not_answer(
+    kwait: Bench, wait_for_pod_ready: Wait, wait_for_service_reachable: Wait
+) -> None:
+    """Pods that do not listen, and pods that cannot start."""
+    hopeless = pod("b", container(image="Busybox:not a tag"), labels={"app": "hopeless"})
+    kwait.create(
+        server("a", "sleep 300"),
+        hopeless,
+        service("deaf"),
+        service("hopeless", selector={"app": "hopeless"}),
+    )
+    wait_for_pod_ready("a")
+
+    with raises(WaitTimeout, "it answered 503: .*connection refused"):
+        wait_for_service_reachable("deaf", timeout="1s", poll="200ms")
+    with raises(WaitFailed, "pod b: InvalidImageName"):
+        wait_for_service_reachable("hopeless", timeout="1m", grace="1s")
+
+
+@endpoints
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_both_modes(kwait: Bench, wait_for_endpoint_pods: Wait, mode: str) -> None:
+    kwait.create(service(), server("a"))
+
+    assert wait_for_endpoint_pods("web", ["a"], mode=mode, poll="200ms")
+
+
+def test_slices_made_by_hand(
+    kwait: Bench,
+    wait_for_endpoint_count: Wait,
+    wait_for_endpoint_pods: Wait,
+    wait_for_endpoint_ports: Wait,
+    wait_for_endpoint_on_node: Wait,
+    wait_for_endpoint_slices: Wait,
+) -> None:
+    """A service without selector is served by whoever makes its EndpointSlices."""
+    made = service(selector=None)
+    target = {"kind": "Pod", "name": "a", "namespace": kwait.namespace}
+    hand = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "by-hand", "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "IPv4",
+        "endpoints": [
+            {"addresses": ["192.0.2.7"], "targetRef": target, "nodeName": "somewhere"},
+            {"addresses": ["192.0.2.8"], "nodeName": "somewhere"},
+        ],
+        "ports": [{"name": "http", "port": 8080}],
+    }
+    kwait.create(made, hand)
+
+    wait_for_endpoint_count("web", 2)
+    wait_for_endpoint_pods("web", ["a"])
+    wait_for_endpoint_ports("web", {"a": ["http:8080"]})
+    wait_for_endpoint_on_node("web", "somewhere")
+    wait_for_endpoint_slices("web", lambda slices: len(slices) == 1)
+    with raises(WaitTimeout, "2 of 3 endpoints: the service has no selector"):
+        wait_for_endpoint_count("web", 3, timeout="500ms")

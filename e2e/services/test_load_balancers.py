@@ -1,0 +1,120 @@
+"""Waiting for a service's load balancer, its finalizer and its end.
+
+Nothing makes load balancers here: the tests say what a cloud's controller would.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kubernetes.client
+import pytest
+
+from e2e.raising import raises
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
+FIRST, SECOND = {"ip": "192.0.2.7"}, {"hostname": "lb.kwait.example"}
+
+
+def service(kind: str = "LoadBalancer", *finalizers: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "finalizers": list(finalizers)},
+        "spec": {"type": kind, "ports": [{"port": 80}]},
+    }
+
+
+def balance(kwait: Bench, *ingress: dict[str, Any]) -> None:
+    """Write the status as a cloud's controller does."""
+    kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_service_status(
+        "web", kwait.namespace, {"status": {"loadBalancer": {"ingress": list(ingress) or None}}}
+    )
+
+
+def finalize(kwait: Bench, *finalizers: str) -> None:
+    kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_service(
+        "web", kwait.namespace, [{"op": "add", "path": "/metadata/finalizers", "value": finalizers}]
+    )
+
+
+def test_load_balancer(
+    kwait: Bench,
+    wait_for_load_balancer: Wait,
+    wait_for_new_ingress_ip: Wait,
+    wait_for_load_balancer_destroy: Wait,
+) -> None:
+    """From its first address over another one to none."""
+    kwait.create(service())
+    with raises(WaitTimeout, "did not have a load balancer within 500ms: no ingress yet"):
+        wait_for_load_balancer("web", timeout="500ms")
+    balance(kwait, FIRST)
+
+    (ingress,) = wait_for_load_balancer("web")["status"]["loadBalancer"]["ingress"]
+    assert FIRST.items() <= ingress.items()
+    with raises(WaitTimeout, "ingress is 192.0.2.7 still"):
+        wait_for_new_ingress_ip("web", "192.0.2.7", timeout="500ms")
+    balance(kwait, SECOND)
+    (ingress,) = wait_for_new_ingress_ip("web", "192.0.2.7")["status"]["loadBalancer"]["ingress"]
+    assert SECOND.items() <= ingress.items()
+    with raises(WaitTimeout, "still has ingress lb.kwait.example"):
+        wait_for_load_balancer_destroy("web", timeout="500ms")
+    balance(kwait)
+    assert wait_for_load_balancer_destroy("web")["metadata"]["name"] == "web"
+
+
+def test_a_service_of_another_type(kwait: Bench, wait_for_load_balancer: Wait) -> None:
+    kwait.create(service("ClusterIP"))
+
+    with raises(WaitFailed, "the service is of type ClusterIP, which gets no load balancer"):
+        wait_for_load_balancer("web", grace="500ms")
+
+
+def test_finalizer(
+    kwait: Bench,
+    wait_for_service_updated_with_finalizer: Wait,
+    wait_for_service_deleted_with_finalizer: Wait,
+) -> None:
+    """A service is held until its load balancer is gone; the message says so."""
+    uid = kwait.create(service())[0]["metadata"]["uid"]
+    with raises(WaitTimeout, f"{FINALIZER} is not there"):
+        wait_for_service_updated_with_finalizer("web", timeout="500ms")
+    finalize(kwait, FINALIZER)
+    balance(kwait, FIRST)
+    wait_for_service_updated_with_finalizer("web")
+    kwait.delete("service/web")
+
+    with raises(WaitTimeout, r"held by service\S+ \(its load balancer 192.0.2.7 is there still\)"):
+        wait_for_service_deleted_with_finalizer("web", timeout="500ms")
+    finalize(kwait)
+    assert wait_for_service_deleted_with_finalizer("web", uid) is None
+    kwait.create(service())
+    assert wait_for_service_deleted_with_finalizer("web", uid) is None
+
+
+def test_finalizer_that_goes(kwait: Bench, wait_for_service_updated_with_finalizer: Wait) -> None:
+    kwait.create(service("LoadBalancer", FINALIZER))
+    with raises(WaitTimeout, f"{FINALIZER} is still there"):
+        wait_for_service_updated_with_finalizer("web", has_finalizer=False, timeout="500ms")
+    finalize(kwait)
+
+    found = wait_for_service_updated_with_finalizer("web", has_finalizer=False)
+
+    assert not found["metadata"].get("finalizers")
+
+
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_there_and_gone(kwait: Bench, wait_for_service: Wait, mode: str) -> None:
+    kwait.create(service())
+
+    assert wait_for_service("web", mode=mode)["spec"]["type"] == "LoadBalancer"
+    kwait.delete("service/web")
+    assert wait_for_service("web", exist=False, mode=mode) is None
