@@ -1,5 +1,7 @@
 """Transcripts: requests in order, each remembered or compared by status and normalised body.
 
+Reads that follow each other are sent together: watches last a second each.
+
 A transcript is a YAML list of steps:
 
     - do: POST /api/v1/namespaces/{ns}/configmaps     the request; {names} are filled in
@@ -10,6 +12,7 @@ A transcript is a YAML list of steps:
       save: {rv: metadata.resourceVersion}            values of the answer for later steps
       compare: body | status | fields | headers       how much of the answer counts (default: body)
       headers_compared: [Warning]                     headers that count as well
+      alone: true                                     later reads are sent once it is answered
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -34,6 +38,8 @@ __all__ = ["Outcome", "load", "play"]
 
 Outcome = dict[str, Any]
 
+_TOGETHER = 8
+
 
 def load(path: Path) -> list[dict[str, Any]]:
     """The steps of a transcript."""
@@ -48,16 +54,39 @@ def play(endpoint: Endpoint, steps: list[dict[str, Any]]) -> Iterator[Outcome]:
     endpoint.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     _await_account(endpoint, namespace)
     try:
-        for step in steps:
-            answer = _send(endpoint, step, values)
-            while answer.status == 429 and "initializing" in answer.text:
-                SYSTEM_CLOCK.sleep(float(answer.headers.get("Retry-After", "1")))
-                answer = _send(endpoint, step, values)
-            for name, path in step.get("save", {}).items():
-                values[name] = str(_at(answer.body, path))
-            yield _outcome(step, answer, values)
+        with ThreadPoolExecutor(_TOGETHER) as readers:
+            for group in _groups(steps):
+                answers = readers.map(lambda step: _answer(endpoint, step, values), group)
+                for step, answer in zip(group, answers, strict=True):
+                    for name, path in step.get("save", {}).items():
+                        values[name] = str(_at(answer.body, path))
+                    yield _outcome(step, answer, values)
     finally:
         endpoint.request("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+def _groups(steps: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The steps, those together that may be sent together."""
+    group: list[dict[str, Any]] = []
+    for step in steps:
+        alone = not step["do"].startswith("GET ") or "save" in step or step.get("alone", False)
+        if alone and group:
+            yield group
+            group = []
+        if alone:
+            yield [step]
+        else:
+            group.append(step)
+    if group:
+        yield group
+
+
+def _answer(endpoint: Endpoint, step: dict[str, Any], values: dict[str, str]) -> Answer:
+    answer = _send(endpoint, step, values)
+    while answer.status == 429 and "initializing" in answer.text:
+        SYSTEM_CLOCK.sleep(float(answer.headers.get("Retry-After", "1")))
+        answer = _send(endpoint, step, values)
+    return answer
 
 
 def _await_account(endpoint: Endpoint, namespace: str) -> None:

@@ -15,6 +15,7 @@ from pytest_kwait.simulator.field_sets import (
     children,
     compare,
     fields_of,
+    granular,
     path_text,
 )
 from pytest_kwait.simulator.objects import clone, name_of
@@ -206,7 +207,7 @@ def merge(live: Any, applied: Any, shape: Shape | None) -> Any:
     if isinstance(applied, list) and isinstance(live, list):
         items = {element: (part, inner) for element, part, inner in children(applied, shape)}
         present = {element: part for element, part, _ in children(live, shape)}
-        if not items or (not present and live):
+        if not granular(applied, shape) or (not present and live):
             return clone(applied)
         result = []
         for element, part in present.items():

@@ -27,6 +27,7 @@ __all__ = [
     "decode_set",
     "encode_set",
     "fields_of",
+    "granular",
     "path_text",
 ]
 
@@ -58,7 +59,7 @@ def _item_element(item: Any, shape: Shape) -> str:
 
 def children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, Shape | None]]:
     """The parts of `value` that have owners of their own: element, part, the part's type."""
-    if isinstance(value, dict) and _granular(value, shape):
+    if isinstance(value, dict) and granular(value, shape):
         for key, part in value.items():
             inner: Shape | None = None
             if shape is not None and shape.form is Form.STRUCT:
@@ -66,12 +67,12 @@ def children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, Shape 
             elif shape is not None and shape.form is Form.MAP:
                 inner = shape.item
             yield f"f:{key}", part, inner
-    elif isinstance(value, list) and shape is not None and _granular(value, shape):
+    elif isinstance(value, list) and shape is not None and granular(value, shape):
         for part in value:
             yield _item_element(part, shape), part, shape.item
 
 
-def _granular(value: Any, shape: Shape | None) -> bool:
+def granular(value: Any, shape: Shape | None) -> bool:
     """Whether parts of the value are owned one by one."""
     if shape is None or shape.form is Form.ANY:
         return isinstance(value, dict)
@@ -91,7 +92,7 @@ def _collect(
     value: Any, shape: Shape | None, path: Path, found: Paths, *, containers: bool
 ) -> None:
     """Note `value`'s fields; with `containers` those that only hold others as well."""
-    if not _granular(value, shape):
+    if not granular(value, shape):
         found.add(path)
         return
     if containers or (isinstance(value, dict) and not value and path):
@@ -112,7 +113,7 @@ def compare(old: Any, new: Any, shape: Shape | None) -> Changes:
 def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Changes) -> None:
     if old == new:
         return
-    if not _granular(new, shape) or not _granular(old, shape) or type(old) is not type(new):
+    if not granular(new, shape) or not granular(old, shape) or type(old) is not type(new):
         changes.modified.add(path)
         return
     before = {element: (part, inner) for element, part, inner in children(old, shape)}
