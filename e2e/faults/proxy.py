@@ -86,6 +86,12 @@ class Proxy:
         with self._lock:
             return list(self._requests)
 
+    @property
+    def watches(self) -> int:
+        """How many watches are open now."""
+        with self._lock:
+            return len(self._streams)
+
     def forget(self) -> None:
         """Count anew."""
         with self._lock:

@@ -81,6 +81,11 @@ class Trial:
         self._pool = pool
         self._future: Future[Outcome] | None = None
 
+    @property
+    def client(self) -> ApiClient:
+        """The client that leads through the proxy, for more waits over it."""
+        return self._client
+
     def begin(self, timeout: float) -> None:
         """Begin to wait, in a thread of its own."""
         self._future = self._pool.submit(self._wait, timeout)

@@ -1,4 +1,4 @@
-"""One source kept up to date by a thread of its own: list, then watch from there, for ever.
+"""One collection kept up to date by a thread of its own, for all waits that look at it.
 
 The list and the watch are the two requests that a quiet wait costs. The watch goes on where it was
 after an ordinary end; it is listed anew after 410, after a watch that ended at once without an
@@ -12,18 +12,20 @@ import random
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.error_policy import Decision, Troubles, ask, retry_pauses
 from pytest_kwait.errors import ApiError
-from pytest_kwait.wait.context import Context, background, with_deadline
+from pytest_kwait.wait.context import Context, background, with_cancel
 from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.api.session import Session
     from pytest_kwait.api.watch import Watch
-    from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Source
 
-__all__ = ["Audience", "Stream", "enter_list"]
+__all__ = ["Audience", "Share", "Stream", "enter_list"]
 
 RELIST = 300.0
 """Seconds after which a source is listed anew even if nothing seems wrong."""
@@ -39,104 +41,185 @@ _random = random.Random()  # noqa: S311 - spreads relists, keeps no secret
 
 
 class Audience(Protocol):
-    """Who is told what a stream has seen; called in the stream's thread."""
+    """Who is told what a stream has seen; called in the stream's thread.
 
-    def listed(self, source: Source, items: list[tuple[dict[str, Any], bytes]]) -> None:
-        """Take over all objects that there are."""
+    All but `take_in` only keep what they are told and return at once: one wait that is busy must
+    not hold up the others of its stream.
+    """
+
+    def listed(
+        self, source: Source, items: list[tuple[dict[str, Any], bytes]], asked: float
+    ) -> None:
+        """Keep all objects that there are, by a list that was asked for at that moment."""
         ...
 
     def changed(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
-        """Take over one change: `ADDED`, `MODIFIED` or `DELETED`."""
+        """Keep one change: `ADDED`, `MODIFIED` or `DELETED`."""
         ...
 
     def troubled(self, source: Source, error: ApiError) -> None:
-        """Hear of an error that is retried."""
+        """Keep an error that is retried."""
         ...
 
     def broken(self, source: Source, error: BaseException) -> None:
-        """Hear of what ends the stream: a final error, or one of the code that was called."""
+        """Keep what ends the stream: a final error, or one of the code that was called."""
+        ...
+
+    def take_in(self) -> None:
+        """Judge what was kept, unless another thread is at it; it then judges this as well."""
         ...
 
 
+class Share:
+    """One wait's part in a stream.
+
+    Args:
+        stream: what it is a part of.
+        source: what the wait looks at.
+        audience: who is told.
+        deadline: when the wait ends.
+    """
+
+    def __init__(
+        self, stream: Stream, source: Source, audience: Audience, deadline: Deadline
+    ) -> None:
+        self._stream = stream
+        self.source = source
+        self.audience = audience
+        self.deadline = deadline
+
+    def refresh(self) -> None:
+        """List anew, at once: what a watch has not told of late may be its silence."""
+        self._stream.refresh()
+
+    def close(self) -> None:
+        """Be told nothing more; the last one to leave ends the stream."""
+        self._stream.leave(self)
+
+
 class Stream:
-    """Keeps one source up to date until it is closed.
+    """Keeps one collection up to date for as long as somebody has a share in it.
+
+    Whoever joins is told only what was asked for after he has: a list that was sent before may be
+    older than what his test did last. So a stream that has listed already lists anew for him.
 
     Args:
         session: who asks the server.
         source: what to look at.
-        audience: who is told.
-        deadline: when it ends by itself.
+        ended: called once nobody can join any more, in any thread.
     """
 
-    def __init__(
-        self, session: Session, source: Source, audience: Audience, deadline: Deadline
-    ) -> None:
+    def __init__(self, session: Session, source: Source, ended: Callable[[Stream], object]) -> None:
         self._session = session
         self._source = source
-        self._audience = audience
-        self._ctx, self._cancel = with_deadline(background(deadline.clock), deadline)
-        self._deadline = deadline
+        self._tell_end = ended
+        self._ctx, self._cancel = with_cancel(background(session.clock))
         self._troubles = Troubles(session.clock)
+        self._in_trouble = False
         self._version = ""
         self._outdated = threading.Event()
         self._outdated.set()
         self._relist_at = 0.0
         self._watch: Watch | None = None
         self._lock = threading.Lock()
+        self._started = False
+        self._ended = False
+        # Replaced, never changed: the reader goes through them without a lock.
+        self._shares: tuple[Share, ...] = ()
+        self._listed: tuple[Share, ...] = ()
         self._thread = threading.Thread(
             target=self._run, name=f"kwait-watch-{source.resource.plural}", daemon=True
         )
 
-    def start(self) -> None:
-        """Begin, in a thread of its own."""
-        self._thread.start()
+    def join(self, source: Source, audience: Audience, deadline: Deadline) -> Share | None:
+        """Return a share for one more wait; None where it is better off with a stream of its own.
+
+        That is where this one has ended, or pauses after an error that may be over by now.
+        """
+        with self._lock:
+            if self._ended or self._in_trouble:
+                return None
+            share = Share(self, source, audience, deadline)
+            self._shares += (share,)
+            starts, self._started = not self._started, True
+        if starts:
+            self._thread.start()
+        else:
+            self.refresh()
+        return share
 
     def refresh(self) -> None:
-        """List anew, at once: what a watch has not told of late may be its silence."""
+        """List anew for everybody, at once."""
         with self._lock:
             self._outdated.set()
             watch = self._watch
         if watch is not None:
             watch.close()
 
-    def close(self) -> None:
-        """End at once; nothing is told afterwards but what is being told already."""
+    def leave(self, share: Share) -> None:
+        """Tell that share nothing more but what is being told already."""
         with self._lock:
+            self._shares = tuple(each for each in self._shares if each is not share)
+            self._listed = tuple(each for each in self._listed if each is not share)
+            if self._shares or self._ended:
+                return
+            self._ended = True
             self._cancel()
             watch = self._watch
         if watch is not None:
             watch.close()
+        self._tell_end(self)
 
     def _run(self) -> None:
         pauses = retry_pauses().delay_with_reset(self._session.clock, _RESET)
         try:
             pauses.until(self._ctx, True, True, self._follow)
-        except (Canceled, DeadlineExceeded):
+        except Canceled:
             return
-        except BaseException as error:  # the waiting thread raises it
-            self._audience.broken(self._source, error)
+        except BaseException as error:  # the waiting threads raise it
+            with self._lock:
+                self._ended = True
+                shares = self._shares
+            self._tell_end(self)
+            for share in shares:
+                share.audience.broken(share.source, error)
+                share.audience.take_in()
 
     def _follow(self, ctx: Context) -> bool:
         """List where needed, then watch until the watch ends; never done."""
         try:
             while ctx.err() is None and self._watch_once():
-                self._troubles.over()
+                self._fine()
+        except DeadlineExceeded:
+            # Everybody's time was up when this was asked for: they leave, or others have come.
+            return False
         except ApiError as error:
             decision = self._troubles.meet(error)
             if ctx.err() is not None:
                 return False
             if decision is Decision.STOP:
                 raise
+            self._in_trouble = True
             if decision is Decision.RELIST:
                 self._outdated.set()
-            self._audience.troubled(self._source, error)
+            for share in self._shares:
+                share.audience.troubled(share.source, error)
+                share.audience.take_in()
             if error.retry_after:
                 ctx.wait(error.retry_after)
         return False
 
+    def _fine(self) -> None:
+        self._in_trouble = False
+        self._troubles.over()
+
     def _list(self) -> None:
         source = self._source
-        self._outdated.clear()
+        with self._lock:
+            self._outdated.clear()
+            shares = self._shares
+        asked = self._session.clock.monotonic()
+        latest = max((share.deadline.at for share in shares), default=asked)
         try:
             answer = ask(
                 lambda deadline: self._session.list(
@@ -147,14 +230,20 @@ class Stream:
                     deadline=deadline,
                     type=source.fields,
                 ),
-                self._deadline,
+                Deadline(latest, self._session.clock),
             )
         except (ApiError, DeadlineExceeded):
             self._outdated.set()
             raise
         self._version = answer.resource_version
-        if self._ctx.err() is None:
-            self._audience.listed(source, [(item.object, item.raw) for item in answer.items])
+        items = [(item.object, item.raw) for item in answer.items]
+        with self._lock:
+            # Who has come while the list was on its way waits for the next one.
+            self._listed = tuple(share for share in shares if share in self._shares)
+            told = self._listed
+        for share in told:
+            share.audience.listed(share.source, items, asked)
+            share.audience.take_in()
 
     def _watch_once(self) -> bool:
         """List if needed, watch until the watch ends; return whether to go on without a pause."""
@@ -163,11 +252,11 @@ class Stream:
         if self._outdated.is_set() or clock.monotonic() >= self._relist_at:
             self._relist_at = clock.monotonic() + RELIST * (1 + _random.random() / 5)
             self._list()
+            if self._outdated.is_set():
+                return True
         left = self._relist_at - clock.monotonic()
         begun = clock.monotonic()
         events = 0
-        # The client's own limit is for servers that do not keep the one they are asked for.
-        limit = self._deadline.at_most(left + 5)
         watch = self._session.watch(
             source.resource,
             source.namespace,
@@ -176,27 +265,30 @@ class Stream:
             resource_version=self._version,
             inactivity=INACTIVITY,
             timeout_seconds=max(1, round(left)),
-            deadline=limit,
+            # For servers that do not keep the limit they are asked for.
+            deadline=Deadline.after(left + 5, clock),
             type=source.fields,
         )
         with self._lock:
-            if self._ctx.err() is not None:
+            if self._ctx.done.is_set():
                 return False
             if self._outdated.is_set():
                 return True
             self._watch = watch
         try:
             with watch:
+                self._in_trouble = False
                 for event in watch:
                     events += 1
                     self._version = event.resource_version or self._version
                     if event.type != "BOOKMARK":
-                        if self._ctx.done.is_set():
-                            return False
-                        self._audience.changed(source, event.type, event.object, event.raw)
+                        for share in self._listed:
+                            share.audience.changed(
+                                share.source, event.type, event.object, event.raw
+                            )
+                            share.audience.take_in()
         except DeadlineExceeded:
-            if self._deadline.expired:
-                raise
+            pass  # an end like any other
         finally:
             self._watch = None
         if self._outdated.is_set() or clock.monotonic() - begun >= INSTANT:

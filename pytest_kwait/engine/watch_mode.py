@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.engine.error_policy import Decision, Troubles
-from pytest_kwait.engine.stream import Stream, enter_list
+from pytest_kwait.engine.sharing import share_of
+from pytest_kwait.engine.stream import enter_list
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Condition, Probe, Source
     from pytest_kwait.engine.judge import Judge, Ruling
+    from pytest_kwait.engine.stream import Share
 
 __all__ = ["WatchMode"]
 
@@ -58,11 +62,13 @@ class WatchMode:
         self._probe = probe
         self._troubles = troubles
         self._lock = threading.RLock()
+        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._wake = threading.Event()
         self._sources: Sequence[Source] = ()
-        self._streams: dict[Source, Stream] = {}
+        self._streams: dict[Source, Share] = {}
         self._unlisted: set[Source] = set()
         self._confirming: set[Source] | None = None
+        self._confirm_from = 0.0
         self._ruling: Ruling | None = None
         self._stale = False
         self._over = False
@@ -77,7 +83,7 @@ class WatchMode:
             DeadlineExceeded: the time is up.
         """
         try:
-            with self._lock:
+            with self._held():
                 self._follow_sources()
             while True:
                 ruling, pause = self._step()
@@ -89,47 +95,83 @@ class WatchMode:
         finally:
             with self._lock:
                 self._over = True
-                streams = list(self._streams.values())
-            for stream in streams:
-                stream.close()
+                shares = list(self._streams.values())
+            for share in shares:
+                share.close()
 
-    def listed(self, source: Source, items: list[tuple[dict[str, Any], bytes]]) -> None:
-        """Take over all objects of a source."""
-        with self._lock:
-            if self._over or source not in self._streams:
-                return
-            enter_list(source, items, self._session.clock.monotonic())
-            self._unlisted.discard(source)
-            if self._confirming is not None:
-                self._confirming.discard(source)
-                self._wake.set()
-            self._changed()
+    def listed(
+        self, source: Source, items: list[tuple[dict[str, Any], bytes]], asked: float
+    ) -> None:
+        """Keep all objects of a source."""
+        self._inbox.append((self._enter_list, (source, items, asked)))
 
     def changed(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
-        """Take over one change of a source."""
-        with self._lock:
-            if self._over or source not in self._streams:
-                return
-            if kind == "DELETED":
-                metadata = obj["metadata"]
-                source.book.drop(metadata.get("uid") or metadata["name"])
-            else:
-                source.book.put(obj, raw, self._session.clock.monotonic())
-            self._changed()
+        """Keep one change of a source."""
+        self._inbox.append((self._enter_change, (source, kind, obj, raw)))
 
     def troubled(self, source: Source, error: ApiError) -> None:
-        """Note an error that is retried."""
-        with self._lock:
-            self._troubles.hear(error)
-            if source in self._unlisted:
-                self._judge.note(f"cannot list {source.resource.qualified}: {error.message}")
+        """Keep an error that is retried."""
+        self._inbox.append((self._enter_trouble, (source, error)))
 
     def broken(self, source: Source, error: BaseException) -> None:
-        """End the wait with what has ended a stream."""
-        with self._lock:
-            if source in self._streams and not self._over:
+        """Keep what has ended a stream."""
+        self._inbox.append((self._enter_end, (source, error)))
+
+    def take_in(self) -> None:
+        """Enter and judge what was kept, unless another thread is at it.
+
+        That one looks again once it has let go, so nothing is left lying. It may be at it for
+        long: the code of the user runs in the caller's thread.
+        """
+        while self._inbox and self._lock.acquire(blocking=False):
+            try:
+                while self._inbox:
+                    enter, told = self._inbox.popleft()
+                    enter(*told)
+            except BaseException as error:  # this wait raises it; the stream goes on for others
                 self._error = error
                 self._wake.set()
+            finally:
+                self._lock.release()
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep other threads from judging; judge what they were told meanwhile."""
+        with self._lock:
+            yield
+        self.take_in()
+
+    def _enter_list(
+        self, source: Source, items: list[tuple[dict[str, Any], bytes]], asked: float
+    ) -> None:
+        if self._over or source not in self._streams:
+            return
+        enter_list(source, items, self._session.clock.monotonic())
+        self._unlisted.discard(source)
+        if self._confirming is not None and asked >= self._confirm_from:
+            self._confirming.discard(source)
+            self._wake.set()
+        self._changed()
+
+    def _enter_change(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
+        if self._over or source not in self._streams:
+            return
+        if kind == "DELETED":
+            metadata = obj["metadata"]
+            source.book.drop(metadata.get("uid") or metadata["name"])
+        else:
+            source.book.put(obj, raw, self._session.clock.monotonic())
+        self._changed()
+
+    def _enter_trouble(self, source: Source, error: ApiError) -> None:
+        self._troubles.hear(error)
+        if source in self._unlisted:
+            self._judge.note(f"cannot list {source.resource.qualified}: {error.message}")
+
+    def _enter_end(self, source: Source, error: BaseException) -> None:
+        if source in self._streams and not self._over:
+            self._error = error
+            self._wake.set()
 
     def _follow_sources(self) -> None:
         sources = self._condition.sources()
@@ -141,10 +183,8 @@ class WatchMode:
             self._unlisted.discard(source)
         for source in sources:
             if source not in self._streams:
-                stream = Stream(self._session, source, self, self._deadline)
-                self._streams[source] = stream
                 self._unlisted.add(source)
-                stream.start()
+                self._streams[source] = share_of(self._session, source, self, self._deadline)
 
     def _changed(self) -> None:
         """Judge what has been entered, and wake the caller if there is something for it to do."""
@@ -175,7 +215,7 @@ class WatchMode:
     def _step(self) -> tuple[Ruling | None, float]:
         """Do what is due; return the ruling that ends the wait, or how long nothing is due."""
         clock = self._session.clock
-        with self._lock:
+        with self._held():
             self._wake.clear()
             if self._error is not None:
                 raise self._error
@@ -189,7 +229,7 @@ class WatchMode:
                 return self._ruling, 0.0
         if self._probe is not None and self._look(self._probe):
             return self._ruling, 0.0
-        with self._lock:
+        with self._held():
             until = math.inf
             if self._ruling is not None and self._confirming is None:
                 until = self._ruling.due
@@ -203,8 +243,9 @@ class WatchMode:
             self._confirming = None
         elif self._confirming is None:
             self._confirming = set(self._streams)
-            for stream in self._streams.values():
-                stream.refresh()
+            self._confirm_from = self._session.clock.monotonic()
+            for share in self._streams.values():
+                share.refresh()
         elif not self._confirming & self._streams.keys():
             self._confirming = None
             self._rule(fresh=True)
@@ -212,7 +253,7 @@ class WatchMode:
     def _look(self, probe: Probe) -> bool:
         """Look at what cannot be watched, if it is time to; return whether the wait is over."""
         clock = self._session.clock
-        with self._lock:
+        with self._held():
             questions = probe.questions()
             if not questions or not (probe.urgent() or clock.monotonic() >= self._probe_at):
                 return False
@@ -224,7 +265,7 @@ class WatchMode:
                 raise
         else:
             self._troubles.over()
-        with self._lock:
+        with self._held():
             self._probe_at = clock.monotonic() + self._poll
             if answers is not None:
                 probe.learn(answers)

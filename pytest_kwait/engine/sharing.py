@@ -1,0 +1,66 @@
+"""One stream per collection and fields, however many waits of this process look at it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_kwait.engine.stream import Stream
+
+if TYPE_CHECKING:
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.condition import Source
+    from pytest_kwait.engine.stream import Audience, Share
+
+__all__ = ["share_of"]
+
+_Key: TypeAlias = tuple[int, str, str | None, str | None, Any]
+
+
+class _Streams:
+    """The streams that can be joined."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: dict[_Key, Stream] = {}
+
+    def start_anew(self) -> None:
+        """Forget them: a forked child has none of its parent's threads."""
+        self.__init__()  # type: ignore[misc]  # a lock that was held while forking stays held
+
+
+_streams = _Streams()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_streams.start_anew)
+
+
+def share_of(session: Session, source: Source, audience: Audience, deadline: Deadline) -> Share:
+    """Return a share in the stream of a source, which is opened where there is none.
+
+    Waits share a stream when they ask over the same client for the same kind, namespace, name,
+    selector and fields. Each has its own deadline, its own verdict and its own errors.
+
+    Args:
+        session: who asks the server.
+        source: what to look at.
+        audience: who is told.
+        deadline: when the wait ends.
+    """
+    # The session lives at least as long as a stream that can be found.
+    path = source.resource.path(source.namespace)
+    key = (id(session), path, source.name, source.selector, source.fields)
+    with _streams.lock:
+        stream = _streams.open.get(key)
+        share = stream.join(source, audience, deadline) if stream is not None else None
+        while share is None:
+            stream = _streams.open[key] = Stream(session, source, lambda ended: _forget(key, ended))
+            share = stream.join(source, audience, deadline)
+    return share
+
+
+def _forget(key: _Key, stream: Stream) -> None:
+    with _streams.lock:
+        if _streams.open.get(key) is stream:
+            del _streams.open[key]
