@@ -101,6 +101,7 @@ class EmbeddedProvider:
                 nodes=self._nodes,
                 time=self._time,
                 port=self._port,
+                folder=folder.path,
                 clock=self._clock,
             )
             return EmbeddedCluster(process, folder, self._time, self._clock)

@@ -40,6 +40,7 @@ class SimulatorProcess:
         time: `fast` for controllers ten times as fast as real ones.
         port: the port that it serves on; 0 for any that is free.
         owned: whether it is to end together with this process.
+        folder: what it removes then, as this process may not get to it; None for nothing.
         command: what to run, for tests.
         clock: the time that it is awaited in.
 
@@ -56,6 +57,7 @@ class SimulatorProcess:
         time: Time = "fast",
         port: int = 0,
         owned: bool = True,
+        folder: Path | None = None,
         command: Sequence[str] = _COMMAND,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -73,6 +75,8 @@ class SimulatorProcess:
             owner_end, self._owner = os.pipe()
             theirs.append(owner_end)
             arguments += ["--owner-fd", str(owner_end)]
+            if folder is not None:
+                arguments += ["--owner-folder", str(folder)]
         try:
             self._process = self._spawn(arguments, theirs)
         except OSError as error:

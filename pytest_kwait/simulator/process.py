@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import os
 import secrets
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -50,6 +51,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kubeconfig", type=Path, required=True, help="the file to write")
     parser.add_argument("--ready-fd", type=int, help="a line goes here once nodes are Ready")
     parser.add_argument("--owner-fd", type=int, help="end when this pipe closes")
+    parser.add_argument("--owner-folder", type=Path, help="a folder to remove when told to end")
     arguments = parser.parse_args(argv)
     if arguments.nodes < 0:
         parser.error("--nodes must not be negative")
@@ -97,6 +99,9 @@ async def serve(arguments: argparse.Namespace) -> int:
         return 1
     finally:
         arguments.kubeconfig.unlink(missing_ok=True)
+        if arguments.owner_folder is not None and ended.is_set():
+            # Its owner may have been killed, and then nobody else can.
+            shutil.rmtree(arguments.owner_folder, ignore_errors=True)
         await server.stop()
     return 0
 

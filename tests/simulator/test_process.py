@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_cluster_ends_with_its_owner_and_takes_its_kubeconfig_along(tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
+def test_the_cluster_ends_with_its_owner_and_takes_its_folder_along(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir()
+    kubeconfig = folder / "kubeconfig"
     owned, owner = os.pipe()
     readable, ready = os.pipe()
     process = subprocess.Popen(
@@ -26,6 +28,7 @@ def test_the_cluster_ends_with_its_owner_and_takes_its_kubeconfig_along(tmp_path
             f"--kubeconfig={kubeconfig}",
             f"--ready-fd={ready}",
             f"--owner-fd={owned}",
+            f"--owner-folder={folder}",
         ],
         pass_fds=(owned, ready),
     )
@@ -37,7 +40,7 @@ def test_the_cluster_ends_with_its_owner_and_takes_its_kubeconfig_along(tmp_path
         assert kubeconfig.stat().st_mode & 0o777 == 0o600
         os.close(owner)
         assert process.wait(5) == 0
-        assert not kubeconfig.exists()
+        assert not folder.exists()
     finally:
         process.kill()
         process.wait()
