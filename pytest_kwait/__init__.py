@@ -255,7 +255,6 @@ __all__ = [
 _HOMES = {
     "api.execution": ("Execution",),
     "api.forwarding": ("PortForward",),
-    "cache.sync": ("wait_for_cache_sync",),
     "clusters.provider": ("Cluster",),
     "engine.options": ("WaitOptions",),
     "engine.timeouts": ("TIMEOUTS", "TimeoutEntry", "Timeouts"),
@@ -269,109 +268,9 @@ _HOMES = {
         "WaitTimeout",
     ),
     "resources.combinators": ("all_of", "any_of", "consistently", "not_", "stable_for"),
-    "resources.deployments": (
-        "wait_for_deployment_complete",
-        "wait_for_deployment_complete_and_check_rolling",
-        "wait_for_deployment_revision_and_image",
-        "wait_for_deployment_updated_replicas_gte",
-        "wait_for_deployment_with_condition",
-        "wait_for_observed_deployment",
-    ),
-    "resources.endpoints": (
-        "wait_for_endpoint_count",
-        "wait_for_endpoint_on_node",
-        "wait_for_endpoint_pods",
-        "wait_for_endpoint_ports",
-        "wait_for_endpoint_slices",
-    ),
-    "resources.general": ("wait_for",),
-    "resources.job_removals": ("wait_for_all_job_pods_gone", "wait_for_job_gone"),
-    "resources.job_statuses": (
-        "wait_for_job_condition",
-        "wait_for_job_ready",
-        "wait_for_job_state",
-        "wait_for_job_suspend",
-    ),
+    "resources.jobs": ("get_job_pods",),
     "resources.object_counts": ("at_least", "at_most", "exactly"),
-    "resources.jobs": (
-        "get_job_pods",
-        "wait_for_job_complete",
-        "wait_for_job_failed",
-        "wait_for_job_finish",
-        "wait_for_job_pods_running",
-        "wait_for_job_pods_succeeded",
-    ),
-    "resources.minions": ("wait_for_pods_on_minions",),
     "resources.pod_info": ("FakePodInfo", "PodInfo"),
-    "resources.containers": (
-        "wait_for_container_running",
-        "wait_for_container_started",
-        "wait_for_container_terminated",
-        "wait_for_container_to_fail",
-    ),
-    "resources.node_agents": ("wait_for_pods_running_on_nodes",),
-    "resources.node_sets": (
-        "wait_for_all_nodes_schedulable",
-        "wait_for_nodes_ready",
-        "wait_for_total_healthy",
-    ),
-    "resources.nodes": (
-        "wait_for_node_condition",
-        "wait_for_node_heartbeat_after",
-        "wait_for_node_not_ready",
-        "wait_for_node_ready",
-        "wait_for_node_schedulable",
-    ),
-    "resources.pod_lifetimes": (
-        "wait_for_pod_not_found",
-        "wait_for_pod_observed_generation",
-        "wait_for_pod_scheduled",
-        "wait_for_pod_terminating",
-        "wait_for_pod_unschedulable",
-    ),
-    "resources.pod_numbers": (
-        "wait_for_number_of_pods",
-        "wait_for_pods_running",
-        "wait_for_pods_scheduling_gated",
-        "wait_for_pods_with_scheduling_gates",
-    ),
-    "resources.pod_phases": (
-        "wait_for_pod_condition",
-        "wait_for_pod_failed_reason",
-        "wait_for_pod_no_longer_running",
-        "wait_for_pod_not_pending",
-        "wait_for_pod_ready",
-        "wait_for_pod_running",
-        "wait_for_pod_running_ready",
-        "wait_for_pod_success",
-        "wait_for_pod_terminated",
-    ),
-    "resources.pod_selections": (
-        "wait_for_almost_all_pods_ready",
-        "wait_for_pods_running_ready",
-        "wait_for_pods_with_label",
-        "wait_for_pods_with_label_running",
-        "wait_for_pods_with_label_running_ready",
-        "wait_for_pods_with_label_scheduled",
-    ),
-    "resources.replica_sets": (
-        "wait_for_observed_replica_set",
-        "wait_for_ready_replica_set",
-        "wait_for_replica_set_desired_replicas",
-        "wait_for_replica_set_target_available_replicas",
-        "wait_for_replica_set_target_spec_replicas",
-    ),
-    "resources.responding": ("wait_for_pods_responding",),
-    "resources.rollouts": ("wait_for_rollout_status",),
-    "resources.service_answers": ("wait_for_service_reachable", "wait_for_service_responding"),
-    "resources.services": (
-        "wait_for_load_balancer",
-        "wait_for_load_balancer_destroy",
-        "wait_for_new_ingress_ip",
-        "wait_for_service",
-        "wait_for_service_deleted_with_finalizer",
-        "wait_for_service_updated_with_finalizer",
-    ),
     "suite.bench": ("Bench",),
     "suite.bound_wait": ("BoundWait",),
     "suite.manifests": ("InvalidManifest",),
@@ -383,12 +282,21 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     """Import a public name on its first use (PEP 562)."""
-    home = _HOME_OF.get(name)
+    home = _HOME_OF.get(name) or _home_of_wait(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
+
+
+def _home_of_wait(name: str) -> str | None:
+    """Return where a wait lives, by the one list of them; None for what is no wait."""
+    if not name.startswith("wait_for"):
+        return None
+    from pytest_kwait.resources.catalogue import WAITS
+
+    return WAITS[name].module.removeprefix(f"{__name__}.") if name in WAITS else None
 
 
 def __dir__() -> list[str]:
