@@ -132,6 +132,14 @@ if TYPE_CHECKING:
         wait_for_service_deleted_with_finalizer,
         wait_for_service_updated_with_finalizer,
     )
+    from pytest_kwait.resources.stateful_sets import (
+        wait_for_stateful_set_pod_ready,
+        wait_for_stateful_set_running,
+        wait_for_stateful_set_running_and_ready,
+        wait_for_stateful_set_status_available_replicas,
+        wait_for_stateful_set_status_ready_replicas,
+        wait_for_stateful_set_status_replicas,
+    )
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.bound_wait import BoundWait
     from pytest_kwait.suite.manifests import InvalidManifest
@@ -249,6 +257,12 @@ __all__ = [
     "wait_for_service_reachable",
     "wait_for_service_responding",
     "wait_for_service_updated_with_finalizer",
+    "wait_for_stateful_set_pod_ready",
+    "wait_for_stateful_set_running",
+    "wait_for_stateful_set_running_and_ready",
+    "wait_for_stateful_set_status_available_replicas",
+    "wait_for_stateful_set_status_ready_replicas",
+    "wait_for_stateful_set_status_replicas",
     "wait_for_total_healthy",
 ]
 

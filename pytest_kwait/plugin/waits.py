@@ -128,6 +128,14 @@ wait_for_service_deleted_with_finalizer = bound("wait_for_service_deleted_with_f
 wait_for_service_reachable = bound("wait_for_service_reachable")
 wait_for_service_responding = bound("wait_for_service_responding")
 wait_for_service_updated_with_finalizer = bound("wait_for_service_updated_with_finalizer")
+wait_for_stateful_set_pod_ready = bound("wait_for_stateful_set_pod_ready")
+wait_for_stateful_set_running = bound("wait_for_stateful_set_running")
+wait_for_stateful_set_running_and_ready = bound("wait_for_stateful_set_running_and_ready")
+wait_for_stateful_set_status_available_replicas = bound(
+    "wait_for_stateful_set_status_available_replicas"
+)
+wait_for_stateful_set_status_ready_replicas = bound("wait_for_stateful_set_status_ready_replicas")
+wait_for_stateful_set_status_replicas = bound("wait_for_stateful_set_status_replicas")
 wait_for_total_healthy = bound("wait_for_total_healthy")
 
 WAIT_NAMES = tuple(_functions)

@@ -15,6 +15,7 @@ from pytest_kwait.resources.job_catalogue import JOB_WAITS
 from pytest_kwait.resources.node_catalogue import NODE_POD_WAITS, NODE_WAITS
 from pytest_kwait.resources.pod_catalogue import POD_WAITS
 from pytest_kwait.resources.service_catalogue import SERVICE_WAITS
+from pytest_kwait.resources.set_catalogue import SET_WAITS
 from pytest_kwait.resources.workload_catalogue import WORKLOAD_WAITS
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ _WAITS = (
     *_rows(POD_WAITS),
     *_rows(NODE_WAITS, namespaced=False),
     *_rows(NODE_POD_WAITS),
+    *_rows(SET_WAITS),
     *_rows(WORKLOAD_WAITS),
     *_rows(SERVICE_WAITS),
 )

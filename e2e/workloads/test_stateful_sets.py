@@ -1,0 +1,118 @@
+"""Waiting for the pods of a stateful set, which come one after another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from e2e.workloads.sets import TYPO, stateful_set
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+pytestmark = pytest.mark.needs("StatefulSet")
+
+
+def names(pods: list[dict[str, Any]]) -> list[str]:
+    return [each["metadata"]["name"] for each in pods]
+
+
+def test_all_of_a_set(
+    kwait: Bench,
+    wait_for_stateful_set_running_and_ready: Wait,
+    wait_for_stateful_set_pod_ready: Wait,
+    wait_for_stateful_set_status_replicas: Wait,
+    wait_for_stateful_set_status_ready_replicas: Wait,
+    wait_for_stateful_set_status_available_replicas: Wait,
+) -> None:
+    """By its pods, in the order of their ordinals, or by its own counts."""
+    kwait.create(stateful_set("web", 2))
+
+    assert names(wait_for_stateful_set_running_and_ready("web", 2)) == ["web-0", "web-1"]
+    assert wait_for_stateful_set_pod_ready("web", "web-1")["status"]["phase"] == "Running"
+    assert wait_for_stateful_set_status_replicas("web", 2)["status"]["replicas"] == 2
+    assert wait_for_stateful_set_status_ready_replicas("web", 2)["status"]["readyReplicas"] == 2
+    found = wait_for_stateful_set_status_available_replicas("web", 2)
+    assert found["status"]["availableReplicas"] == 2
+
+
+def test_an_ordered_start_step_by_step(
+    kwait: Bench, wait_for_stateful_set_running: Wait, wait_for_stateful_set_pod_ready: Wait
+) -> None:
+    """A pod comes only once the one before it is ready; here the test says when that is."""
+    probe = {"exec": {"command": ["test", "-f", "/tmp/ready"]}, "periodSeconds": 1}
+    kwait.create(stateful_set("web", 2, container={"readinessProbe": probe}))
+
+    assert names(wait_for_stateful_set_running("web", 1, 0)) == ["web-0"]
+    with raises(WaitTimeout, "pod web-1 is not there yet; all pods: 1 Running, not ready"):
+        wait_for_stateful_set_pod_ready("web", "web-1", timeout="500ms")
+    kwait.exec("web-0", "touch", "/tmp/ready")
+    assert names(wait_for_stateful_set_running("web", 2, 1)) == ["web-0", "web-1"]
+
+
+def test_one_stuck_pod_stops_an_ordered_set(
+    kwait: Bench,
+    wait_for_stateful_set_running_and_ready: Wait,
+    wait_for_stateful_set_pod_ready: Wait,
+    wait_for_stateful_set_status_ready_replicas: Wait,
+) -> None:
+    """Whatever is awaited of the pods after it, its reason is the reason."""
+    kwait.create(stateful_set("web", 3, TYPO))
+
+    reason = r"pod web-0 \(the set makes none after it\): InvalidImageName"
+    with raises(WaitFailed, reason):
+        wait_for_stateful_set_running_and_ready("web", 3, grace="1s")
+    with raises(WaitFailed, reason):
+        wait_for_stateful_set_pod_ready("web", "web-2", grace="500ms")
+    with raises(WaitFailed, reason):
+        wait_for_stateful_set_status_ready_replicas("web", 1, grace="500ms")
+
+
+def test_a_stuck_pod_of_a_parallel_set_stands_alone(
+    kwait: Bench,
+    wait_for_stateful_set_status_replicas: Wait,
+    wait_for_stateful_set_status_ready_replicas: Wait,
+) -> None:
+    """All pods are there, though none will be ready."""
+    kwait.create(stateful_set("web", 3, TYPO, podManagementPolicy="Parallel"))
+
+    wait_for_stateful_set_status_replicas("web", 3)
+    with raises(WaitFailed, r"pod web-\d \(and 2 more pods\): InvalidImageName"):
+        wait_for_stateful_set_status_ready_replicas("web", 1, grace="500ms")
+
+
+@pytest.mark.needs("PersistentVolume")
+def test_a_claim_that_nobody_provides(
+    kwait: Bench, wait_for_stateful_set_running_and_ready: Wait
+) -> None:
+    """The claims that the set has made for the pod are named."""
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "nobody-provides",
+            "resources": {"requests": {"storage": "1Mi"}},
+        },
+    }
+    kwait.create(stateful_set("db", 2, volumeClaimTemplates=[claim]))
+
+    pod = r"pod db-0 \(the set makes none after it\)"
+    reason = rf"{pod}: Unschedulable: .*PersistentVolumeClaims.*\(claim data-db-0\)"
+    with raises(WaitFailed, reason):
+        wait_for_stateful_set_running_and_ready("db", 2, grace="2s")
+
+
+def test_more_than_the_set_is_to_have(
+    kwait: Bench, wait_for_stateful_set_status_replicas: Wait
+) -> None:
+    kwait.create(stateful_set("web", 1))
+
+    with raises(WaitFailed, "the set is to have 1 replica: web-0"):
+        wait_for_stateful_set_status_replicas("web", 2, grace="500ms")
