@@ -90,12 +90,15 @@ class WaitSettings:
         return min(GRACE_SHORT * self.time_scale, self.long_grace)
 
 
-def resolve(options: WaitOptions | Mapping[str, Any], *, timeout: str) -> WaitSettings:
+def resolve(
+    options: WaitOptions | Mapping[str, Any], *, timeout: str, poll: str = "poll"
+) -> WaitSettings:
     """Return the options with their defaults filled in.
 
     Args:
         options: what the caller gave.
         timeout: the name in the timeout table of the wait's default limit.
+        poll: the same of its default pause.
 
     Raises:
         InvalidArgument: an unknown option, or a value that cannot be meant.
@@ -113,7 +116,7 @@ def resolve(options: WaitOptions | Mapping[str, Any], *, timeout: str) -> WaitSe
         raise InvalidArgument("fail_fast", fail_fast, "use True or False")
     return WaitSettings(
         timeout=_seconds(given, "timeout", TIMEOUTS[timeout].seconds, allow_zero=False),
-        poll=_seconds(given, "poll", TIMEOUTS["poll"].seconds, allow_zero=False),
+        poll=_seconds(given, "poll", TIMEOUTS[poll].seconds, allow_zero=False),
         mode=cast("Mode", mode),
         fail_fast=fail_fast,
         grace=_seconds(given, "grace", 0.0) if "grace" in given else None,

@@ -147,6 +147,23 @@ _ENTRIES = (
     TimeoutEntry("pod_cleanup", 20 * _SECOND, "volume/fixtures.go PodCleanupTimeout"),
     TimeoutEntry("authorization", 5 * _SECOND, "auth/helpers.go policyCachePollTimeout"),
     TimeoutEntry(
+        "authorization_poll", 0.1 * _SECOND, "auth/helpers.go policyCachePollInterval", "pause"
+    ),
+    TimeoutEntry(
+        "autoscaling", 15 * _MINUTE, "../autoscaling/horizontal_pod_autoscaling.go timeToWait"
+    ),
+    # the cluster's extensions
+    TimeoutEntry(
+        "webhook", 30 * _SECOND, "../apimachinery/webhook.go waitWebhookConfigurationReady"
+    ),
+    TimeoutEntry("api_service", 1 * _MINUTE, "../apimachinery/aggregator.go SetUpSampleAPIServer"),
+    TimeoutEntry(
+        "serving_poll",
+        0.1 * _SECOND,
+        "../apimachinery/webhook.go waitWebhookConfigurationReady",
+        "pause",
+    ),
+    TimeoutEntry(
         "autoscaling_poll",
         20 * _SECOND,
         "autoscaling/autoscaling_utils.go WaitForReplicas",
@@ -158,6 +175,8 @@ _ENTRIES = (
         5 * _MINUTE,
         "as pod_start: the ten looks of podsOnMinions' Poll(1s, 10) expected pods that were there",
     ),
+    TimeoutEntry("crd", 1 * _MINUTE, "twice the 30 s that apiextensions' own tests give"),
+    TimeoutEntry("api_server", 1 * _MINUTE, "as pod_list: a restarted server is ready in seconds"),
     TimeoutEntry("cache_sync", 5 * _MINUTE, "as pod_start: upstream's has no limit"),
     TimeoutEntry("wait_for", 5 * _MINUTE, "as pod_start: what the Go framework gives Eventually"),
 )

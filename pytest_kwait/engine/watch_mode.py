@@ -85,6 +85,8 @@ class WatchMode:
         try:
             with self._held():
                 self._follow_sources()
+                if not self._sources:
+                    self._changed()  # nothing will be listed: all there is must be asked for
             while True:
                 ruling, pause = self._step()
                 if ruling is not None:

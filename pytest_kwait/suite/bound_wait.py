@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.resources.catalogue import WAITS, Wait
 from pytest_kwait.suite.settings import DEFAULT
@@ -67,10 +68,13 @@ class Terms:
         options.update({name: value for name, value in given.items() if value is not None})
         return {name: value for name, value in options.items() if value is not None}
 
-    def _poll(self) -> float:
-        # A table that was replaced in a conftest has its say where nobody set the option.
-        given = self.settings.source("poll") != DEFAULT
-        return self.settings.poll if given else self.timeouts["poll"]
+    def _poll(self) -> float | None:
+        # A table that was replaced in a conftest has its say where nobody set the option; where
+        # nobody said anything, a wait may have a pause of its own.
+        if self.settings.source("poll") != DEFAULT:
+            return self.settings.poll
+        pause = self.timeouts["poll"]
+        return None if pause == TIMEOUTS["poll"].seconds else pause
 
 
 class BoundWait:

@@ -11,7 +11,7 @@ from pytest_kwait.suite.bound_wait import Allowance, BoundCacheSync, BoundWait, 
 from pytest_kwait.suite.settings import Settings
 
 _CLIENT: Any = object()
-_DEFAULTS = {"timeout": 900.0, "poll": 2.0, "mode": "watch", "fail_fast": True}
+_DEFAULTS = {"timeout": 900.0, "mode": "watch", "fail_fast": True}
 
 
 def wait_for_it(*args: Any, **options: Any) -> Any:
