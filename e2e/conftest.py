@@ -15,6 +15,7 @@ EMBEDDED_LACKS = {
     "PersistentVolume": "it binds no volumes",
     "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",
+    "definition conflicts": "it accepts the names of every definition",
     "webhook": "it calls no webhooks",
     "authorization": "it has one user, who may do everything",
     "quota": "it holds no quotas",

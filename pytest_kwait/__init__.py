@@ -25,6 +25,14 @@ if TYPE_CHECKING:
         WaitFailed,
         WaitTimeout,
     )
+    from pytest_kwait.resources.api_server import wait_for_api_server_healthy
+    from pytest_kwait.resources.api_services import wait_for_api_service_available
+    from pytest_kwait.resources.authorization import (
+        wait_for_authorization_update,
+        wait_for_authz_update,
+        wait_for_named_authorization_update,
+    )
+    from pytest_kwait.resources.autoscalers import wait_for_hpa_replicas
     from pytest_kwait.resources.combinators import all_of, any_of, consistently, not_, stable_for
     from pytest_kwait.resources.containers import (
         wait_for_container_running,
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
         wait_for_container_terminated,
         wait_for_container_to_fail,
     )
+    from pytest_kwait.resources.definitions import wait_for_crd_established
     from pytest_kwait.resources.deployments import (
         wait_for_deployment_complete,
         wait_for_deployment_complete_and_check_rolling,
@@ -47,6 +56,7 @@ if TYPE_CHECKING:
         wait_for_endpoint_ports,
         wait_for_endpoint_slices,
     )
+    from pytest_kwait.resources.events import wait_for_event
     from pytest_kwait.resources.general import wait_for
     from pytest_kwait.resources.job_removals import wait_for_all_job_pods_gone, wait_for_job_gone
     from pytest_kwait.resources.job_statuses import (
@@ -64,6 +74,11 @@ if TYPE_CHECKING:
         wait_for_job_pods_succeeded,
     )
     from pytest_kwait.resources.minions import wait_for_pods_on_minions
+    from pytest_kwait.resources.namespaces import (
+        wait_for_default_service_account,
+        wait_for_kube_root_ca,
+        wait_for_namespaces_deleted,
+    )
     from pytest_kwait.resources.node_agents import wait_for_pods_running_on_nodes
     from pytest_kwait.resources.node_sets import (
         wait_for_all_nodes_schedulable,
@@ -140,6 +155,7 @@ if TYPE_CHECKING:
         wait_for_stateful_set_status_ready_replicas,
         wait_for_stateful_set_status_replicas,
     )
+    from pytest_kwait.resources.webhooks import wait_for_webhook_ready
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.bound_wait import BoundWait
     from pytest_kwait.suite.manifests import InvalidManifest
@@ -185,11 +201,17 @@ __all__ = [
     "wait_for_all_job_pods_gone",
     "wait_for_all_nodes_schedulable",
     "wait_for_almost_all_pods_ready",
+    "wait_for_api_server_healthy",
+    "wait_for_api_service_available",
+    "wait_for_authorization_update",
+    "wait_for_authz_update",
     "wait_for_cache_sync",
     "wait_for_container_running",
     "wait_for_container_started",
     "wait_for_container_terminated",
     "wait_for_container_to_fail",
+    "wait_for_crd_established",
+    "wait_for_default_service_account",
     "wait_for_deployment_complete",
     "wait_for_deployment_complete_and_check_rolling",
     "wait_for_deployment_revision_and_image",
@@ -200,6 +222,8 @@ __all__ = [
     "wait_for_endpoint_pods",
     "wait_for_endpoint_ports",
     "wait_for_endpoint_slices",
+    "wait_for_event",
+    "wait_for_hpa_replicas",
     "wait_for_job_complete",
     "wait_for_job_condition",
     "wait_for_job_failed",
@@ -210,8 +234,11 @@ __all__ = [
     "wait_for_job_ready",
     "wait_for_job_state",
     "wait_for_job_suspend",
+    "wait_for_kube_root_ca",
     "wait_for_load_balancer",
     "wait_for_load_balancer_destroy",
+    "wait_for_named_authorization_update",
+    "wait_for_namespaces_deleted",
     "wait_for_new_ingress_ip",
     "wait_for_node_condition",
     "wait_for_node_heartbeat_after",
@@ -264,6 +291,7 @@ __all__ = [
     "wait_for_stateful_set_status_ready_replicas",
     "wait_for_stateful_set_status_replicas",
     "wait_for_total_healthy",
+    "wait_for_webhook_ready",
 ]
 
 _HOMES = {

@@ -111,6 +111,7 @@ class ControlPlane:
             self._component(
                 "kube-controller-manager",
                 *access,
+                "--horizontal-pod-autoscaler-sync-period=2s",
                 f"--service-account-private-key-file={self.pki / 'service-accounts.key'}",
                 f"--root-ca-file={self.ca}",
                 "--use-service-account-credentials=false",

@@ -57,7 +57,7 @@ def error_of_answer(
             error.retry_after = retry_after
         return error
     return ApiError(
-        excerpt(data) or _phrase(status),
+        _failed_checks(data) or excerpt(data) or _phrase(status),
         status=status,
         method=method,
         path=path,
@@ -138,6 +138,16 @@ def excerpt(data: bytes, length: int = _EXCERPT) -> str:
     text = " ".join(text.split())
     printable = "".join(char if char.isprintable() else "?" for char in text)
     return printable if len(printable) <= length else printable[: length - 1] + "…"
+
+
+def _failed_checks(data: bytes) -> str:
+    """Return the checks that a health endpoint says have failed; empty for any other answer.
+
+    Source: apiserver server/healthz/healthz.go, handleRootHealth.
+    """
+    lines = data[: 64 * _EXCERPT].decode("utf-8", "replace").splitlines()
+    failed = [line[3:].partition(":")[0] for line in lines if line.startswith("[-]")]
+    return excerpt("; ".join(failed).encode())
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

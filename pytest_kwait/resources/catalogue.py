@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.resources.cluster_catalogue import CLUSTER_WAITS, NAMESPACE_WAITS
 from pytest_kwait.resources.job_catalogue import JOB_WAITS
 from pytest_kwait.resources.node_catalogue import NODE_POD_WAITS, NODE_WAITS
 from pytest_kwait.resources.pod_catalogue import POD_WAITS
@@ -170,6 +171,8 @@ _WAITS = (
     *_rows(SET_WAITS),
     *_rows(WORKLOAD_WAITS),
     *_rows(SERVICE_WAITS),
+    *_rows(CLUSTER_WAITS, namespaced=False),
+    *_rows(NAMESPACE_WAITS),
 )
 
 WAITS: Mapping[str, Wait] = MappingProxyType({wait.name: wait for wait in _WAITS})

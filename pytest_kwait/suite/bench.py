@@ -78,7 +78,7 @@ class Bench:
             owner=owner,
             owned=owned,
             deadline=self._deadline,
-            established=lambda target: self.wait_for(target, "condition=Established"),
+            established=lambda crd: self._bound("wait_for_crd_established")(crd),
         )
 
     def __repr__(self) -> str:
@@ -97,7 +97,10 @@ class Bench:
     @property
     def wait_for(self) -> BoundWait:
         """The general wait on this bench: `kwait.wait_for("job/pi", "condition=Complete")`."""
-        return BoundWait(WAITS["wait_for"], self._terms())
+        return self._bound("wait_for")
+
+    def _bound(self, name: str) -> BoundWait:
+        return BoundWait(WAITS[name], self._terms())
 
     def apply(self, *sources: Source) -> Objects:
         """Apply manifests on the server's side, in order; return what the server made of them.

@@ -145,7 +145,10 @@ class Namespaces:
             ApiError: refused by the server.
             WaitTimeout: the namespace did not get what every namespace gets; it is deleted.
         """
-        from pytest_kwait.resources.general import wait_for
+        from pytest_kwait.resources.namespaces import (
+            wait_for_default_service_account,
+            wait_for_kube_root_ca,
+        )
 
         made = create(
             self._session,
@@ -158,14 +161,9 @@ class Namespaces:
         self._made[name] = Belonging(NAMESPACES, None, name, made["metadata"]["uid"])
         try:
             # Without them a pod is refused, or starts without a way to trust the API server.
-            for target in ("serviceaccount/default", "configmap/kube-root-ca.crt"):
-                wait_for(
-                    self._client,
-                    name,
-                    target,
-                    "create",
-                    **{**options, "timeout": self._timeouts["service_account_provision"]},
-                )
+            limit = {"timeout": self._timeouts["service_account_provision"]}
+            for provided in (wait_for_default_service_account, wait_for_kube_root_ca):
+                provided(self._client, name, **{**options, **limit})
         except KwaitError:
             self.delete(name)
             raise

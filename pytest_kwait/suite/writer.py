@@ -30,7 +30,7 @@ class Writer:
         owner: whose labels and annotations what lies elsewhere gets.
         owned: whether the namespace goes away with everything in it.
         deadline: makes the limit of one request.
-        established: called with `kind/name` of a CustomResourceDefinition; returns once it is
+        established: called with the name of a CustomResourceDefinition; returns once it is
             served.
     """
 
@@ -97,8 +97,7 @@ class Writer:
                 error.add_note(f"{document.title} of {document.place}")
                 raise
             if resource.kind == CUSTOM_RESOURCE_DEFINITIONS.kind and number < len(documents):
-                name = document.object["metadata"]["name"]
-                self._established(f"{resource.qualified}/{name}")
+                self._established(document.object["metadata"]["name"])
         return written
 
     def _resource(self, document: Document) -> Resource:

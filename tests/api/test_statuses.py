@@ -76,6 +76,15 @@ def status(**fields: Any) -> dict[str, Any]:
             0.0,
             id="a date in the past",
         ),
+        pytest.param(
+            500,
+            {},
+            b"[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/x failed: reason "
+            b"withheld\n[+]log ok\nreadyz check failed\n",
+            "GET /x: 500: etcd failed; poststarthook/x failed",
+            None,
+            id="checks of health",
+        ),
         pytest.param(503, {"Retry-After": "soon"}, b"Busy", "GET /x: 503: Busy", None, id="a word"),
         pytest.param(500, {}, b'{"kind":"Pod"}', 'GET /x: 500: {"kind":"Pod"}', None, id="a pod"),
     ],

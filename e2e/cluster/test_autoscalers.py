@@ -1,0 +1,61 @@
+"""Waiting for the replicas that an autoscaler counts and wants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+AUTOSCALER = """
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: ReplicaSet, name: %s}
+  minReplicas: 2
+  maxReplicas: 4
+  metrics:
+  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}
+"""
+WEB = """
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      schedulingGates: [{name: example.com/never}]
+      containers: [{name: main, image: "busybox:1.36"}]
+"""
+
+
+def test_an_autoscaler_that_has_not_looked(kwait: Bench, wait_for_hpa_replicas: Wait) -> None:
+    kwait.create(AUTOSCALER % "nowhere")
+
+    with raises(WaitTimeout, "did not have 2 to 3 replicas within 1s: it has not looked at its"):
+        wait_for_hpa_replicas("web", 2, 3, timeout="1s")
+    with raises(WaitFailed, "it keeps 2 to 4 replicas"):
+        wait_for_hpa_replicas("web", 5, timeout="30s", grace="500ms")
+
+
+@pytest.mark.needs("HorizontalPodAutoscaler")
+def test_an_autoscaler_that_scales(kwait: Bench, wait_for_hpa_replicas: Wait) -> None:
+    """It looks at its target every 15 s; up to its minimum it scales without metrics."""
+    kwait.create(AUTOSCALER % "web", WEB)
+
+    hpa = wait_for_hpa_replicas("web", 2, timeout="1m")
+
+    assert hpa["status"]["desiredReplicas"] == 2

@@ -1,0 +1,107 @@
+"""Waiting for a custom kind: established, and really served."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from pytest_kwait import InvalidArgument, WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+def version(name: str, *, storage: bool = False, served: bool = True) -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "name": name,
+        "served": served,
+        "storage": storage,
+        "schema": {"openAPIV3Schema": schema},
+    }
+
+
+def definition(group: str, plural: str = "widgets", kind: str = "Widget") -> dict[str, Any]:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
+            "versions": [
+                version("v1", storage=True),
+                version("v2"),
+                version("v0", served=False),
+            ],
+        },
+    }
+
+
+@pytest.fixture
+def group() -> str:
+    """An API group that no other test has."""
+    return f"g{secrets.token_hex(4)}.example.com"
+
+
+def test_objects_can_be_made_at_once(
+    kwait: Bench, group: str, wait_for_crd_established: Wait
+) -> None:
+    kwait.create(definition(group))
+
+    crd = wait_for_crd_established(f"widgets.{group}", timeout="30s")
+
+    assert crd["status"]["acceptedNames"]["kind"] == "Widget"
+    for served in ("v1", "v2"):
+        kwait.create(
+            {"apiVersion": f"{group}/{served}", "kind": "Widget", "metadata": {"name": served}}
+        )
+    assert len(kwait.list(f"widgets.{group}")) == 2
+
+
+@pytest.mark.needs("definition conflicts")
+def test_names_that_another_definition_has(
+    kwait: Bench, group: str, wait_for_crd_established: Wait
+) -> None:
+    """It may go: believed after `grace`."""
+    kwait.create(definition(group))
+    wait_for_crd_established(f"widgets.{group}", timeout="30s")
+    kwait.create(definition(group, "gadgets", "Widget"))
+
+    with raises(WaitFailed, "its names are not accepted: .*Conflict"):
+        wait_for_crd_established(f"gadgets.{group}", timeout="30s", grace="500ms")
+
+
+def test_a_definition_that_is_not_there(wait_for_crd_established: Wait) -> None:
+    told = "no.such.kind did not get established and served within 1s: not found yet"
+    with raises(WaitTimeout, told):
+        wait_for_crd_established("no.such.kind", timeout="1s")
+    with pytest.raises(InvalidArgument, match=re.escape("use <plural>.<group>")):
+        wait_for_crd_established("widgets")
+
+
+def test_a_definition_that_goes(kwait: Bench, group: str, wait_for_crd_established: Wait) -> None:
+    """One that objects with finalizers hold serves no new ones."""
+    kwait.create(definition(group))
+    wait_for_crd_established(f"widgets.{group}", timeout="30s")
+    held = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Widget",
+        "metadata": {"name": "held", "finalizers": ["example.com/hold"]},
+    }
+    kwait.create(held)
+    kwait.delete(f"crd/widgets.{group}")
+    try:
+        with raises(WaitFailed, "the customresourcedefinition is being deleted"):
+            wait_for_crd_established(f"widgets.{group}", timeout="30s", grace="500ms")
+    finally:
+        kwait.apply({**held, "metadata": {"name": "held", "finalizers": []}})

@@ -1,0 +1,79 @@
+"""Waiting for events: what the cluster says of an object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.pods.manifest import container, pod
+from e2e.raising import raises
+from pytest_kwait import InvalidArgument, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+def test_an_event_of_a_pod(kwait: Bench, wait_for_event: Wait) -> None:
+    """By the object, the reason and words of the message; those of the past count."""
+    kwait.create(pod("web"), pod("other"))
+
+    scheduled = wait_for_event("Scheduled", about="pod/web", timeout="30s")
+    started = wait_for_event(message="ontainer", about="pod/web", type="Normal", timeout="30s")
+
+    assert scheduled["involvedObject"]["name"] == "web"
+    assert scheduled["kind"] == started["kind"] == "Event"
+
+
+def test_a_warning(kwait: Bench, wait_for_event: Wait) -> None:
+    broken = container(image="no such image")
+    kwait.create(pod("broken", broken))
+
+    event = wait_for_event(about="pod", type="Warning", timeout="30s")
+
+    assert event["involvedObject"]["name"] == "broken"
+
+
+def test_events_of_the_later_api(kwait: Bench, wait_for_event: Wait) -> None:
+    """What is written as `events.k8s.io` is found like any other."""
+    kwait.create(
+        {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": "told"},
+            "type": "Normal",
+            "reason": "Told",
+            "action": "Telling",
+            "note": "once upon a time",
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "example.com/teller",
+            "reportingInstance": "teller-1",
+            "regarding": {
+                "kind": "Widget",
+                "apiVersion": "example.com/v1",
+                "name": "w",
+                "namespace": kwait.namespace,
+            },
+        }
+    )
+
+    event = wait_for_event("Told", "upon a time", about="widget/w", timeout="30s")
+
+    assert event["involvedObject"]["kind"] == "Widget"
+
+
+def test_the_events_that_came_instead(kwait: Bench, wait_for_event: Wait) -> None:
+    """A wait in vain says which there were."""
+    kwait.create(pod("web"))
+    wait_for_event("Started", about="pod/web", timeout="30s")
+
+    with raises(WaitTimeout, "did not have an event with reason Evicted .*seen .*1 Scheduled"):
+        wait_for_event("Evicted", about="pod/web", timeout="1s")
+    with raises(WaitTimeout, "Scheduled came with another message: Successfully assigned"):
+        wait_for_event("Scheduled", "by hand", about="pod/web", timeout="1s")
+    with pytest.raises(InvalidArgument, match="give a reason, a message or what it is about"):
+        wait_for_event()

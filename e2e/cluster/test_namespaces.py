@@ -1,0 +1,90 @@
+"""Waiting for namespaces: filled with what pods need, and gone with all that was in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from pytest_kwait import WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+NAMESPACE = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"generateName": "kwait-e2e-cluster-"},
+}
+HELD = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: held, namespace: %s, finalizers: [example.com/hold]}
+"""
+LET_GO = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: held, namespace: %s, finalizers: []}
+"""
+
+
+@pytest.fixture
+def namespace(kwait: Bench) -> str:
+    """The name of a further namespace; the bench removes it, too."""
+    return str(kwait.create(NAMESPACE)[0]["metadata"]["name"])
+
+
+@pytest.fixture
+def held(kwait: Bench, namespace: str) -> Iterator[str]:
+    """The same, with an object in it that does not go before the test lets it."""
+    kwait.apply(HELD % namespace)
+    yield namespace
+    if kwait.list("cm", namespace=namespace, field_selector="metadata.name=held"):
+        kwait.apply(LET_GO % namespace)
+
+
+def test_what_every_namespace_gets(
+    namespace: str, wait_for_default_service_account: Wait, wait_for_kube_root_ca: Wait
+) -> None:
+    """Pods need both; a test's own namespace has them already."""
+    account = wait_for_default_service_account(namespace=namespace, timeout="30s")
+    trusted = wait_for_kube_root_ca(namespace=namespace, timeout="30s")
+
+    assert account["metadata"]["namespace"] == namespace
+    assert "ca.crt" in trusted["data"]
+
+
+@pytest.mark.wait_for_default_service_account(timeout="30s")
+@pytest.mark.wait_for_kube_root_ca(timeout="30s")
+def test_marker(kwait: Bench) -> None:
+    """As a precondition."""
+    assert kwait.get("serviceaccount/default")
+
+
+def test_namespaces_that_go_and_one_that_is_kept(
+    kwait: Bench, held: str, wait_for: Wait, wait_for_namespaces_deleted: Wait
+) -> None:
+    """By name, or with the UIDs of those that are meant; the message says what keeps one."""
+    first, second = kwait.create(NAMESPACE, NAMESPACE)
+    names = [first["metadata"]["name"], second["metadata"]["name"]]
+    for name in (held, *names):
+        kwait.delete(f"namespace/{name}")
+
+    wait_for_namespaces_deleted([first, names[1]], timeout="1m")
+
+    assert not set(names) & {each["metadata"]["name"] for each in kwait.list("namespaces")}
+    wait_for_namespaces_deleted(names[0], timeout="30s")
+    wait_for(f"namespace/{held}", "condition=NamespaceFinalizersRemaining", timeout="30s")
+    told = "being deleted: 1 configmaps left; held by example.com/hold on 1 object"
+    with raises(WaitTimeout, told):
+        wait_for_namespaces_deleted([held], timeout="1s")
+
+
+def test_a_namespace_that_nobody_deletes(namespace: str, wait_for_namespaces_deleted: Wait) -> None:
+    with raises(WaitTimeout, "did not get deleted within 1s: still there, nobody is deleting it"):
+        wait_for_namespaces_deleted(namespace, timeout="1s")

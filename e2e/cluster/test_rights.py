@@ -1,0 +1,72 @@
+"""Waiting for what a user may do: roles reach the authorizer a moment late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from pytest_kwait import WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+pytestmark = pytest.mark.needs("authorization")
+
+READER = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules:
+- {apiGroups: [""], resources: [pods, pods/log], verbs: [get, list]}
+- {apiGroups: [apps], resources: [deployments], resourceNames: [web], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: readers}
+"""
+
+
+def test_rights_that_come_and_go(
+    kwait: Bench, wait_for_authorization_update: Wait, wait_for_named_authorization_update: Wait
+) -> None:
+    wait_for_authorization_update("jane", "list", "pods", False, timeout="30s")
+    kwait.apply(READER)
+
+    review = wait_for_authorization_update("jane", "list", "pods", timeout="30s")
+    assert "reader" in review["status"]["reason"]
+    wait_for_authorization_update("jane", "get", "pods/log", timeout="30s")
+    wait_for_authorization_update("joe", "get", "po", groups=["readers"], timeout="30s")
+    wait_for_named_authorization_update("jane", "get", "deployments", "web", timeout="30s")
+    wait_for_named_authorization_update("jane", "get", "deployments", "db", False, timeout="30s")
+
+    kwait.delete("rolebinding/reader")
+    wait_for_authorization_update("jane", "list", "pods", False, timeout="30s")
+
+
+def test_the_whole_cluster(
+    wait_for_authorization_update: Wait, wait_for_authz_update: Wait
+) -> None:
+    """Members of `system:masters` may do everything."""
+    masters = ["system:masters"]
+
+    wait_for_authorization_update("root", "*", "nodes", groups=masters, timeout="30s")
+    wait_for_authorization_update(
+        "root", "list", "secrets", groups=masters, all_namespaces=True, timeout="30s"
+    )
+    everything = {"verb": "*", "group": "*", "resource": "*"}
+    wait_for_authz_update("root", everything, groups=masters, timeout="30s")
+
+
+def test_rights_that_do_not_come(wait_for_authorization_update: Wait) -> None:
+    with raises(WaitTimeout, "user jane did not become allowed to list pods"):
+        wait_for_authorization_update("jane", "list", "pods", timeout="1s")

@@ -1,0 +1,128 @@
+"""Waiting for the API server itself: every check behind `/readyz` passes.
+
+Source: kubernetes/staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from pytest_kwait.api.outage import Outage
+from pytest_kwait.api.session import Session
+from pytest_kwait.engine.condition import ObjectReference, Scope, Source
+from pytest_kwait.engine.error_policy import Decision, decide
+from pytest_kwait.engine.options import WaitOptions, resolve
+from pytest_kwait.engine.verdicts import Met, Pending, Verdict
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.wait.interruption import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["HealthyServer", "api_server_healthy", "wait_for_api_server_healthy"]
+
+READYZ = "/readyz"
+
+PER_LOOK = 5.0
+"""Seconds that the server has for its answer."""
+
+
+class HealthyServer:
+    """The API server says that it is ready."""
+
+    in_caller = False
+    subject = "API server"
+    goal = "become healthy"
+    session: Session | None = None
+    """Who asks; set by the wait."""
+
+    def __init__(self) -> None:
+        self._trouble = "not asked yet"
+        self._outage: Outage | None = None
+
+    def sources(self) -> Sequence[Source]:
+        """Return nothing: its health cannot be watched."""
+        return ()
+
+    def questions(self) -> Sequence[str]:
+        """Return what to ask for."""
+        return (READYZ,)
+
+    def urgent(self) -> bool:
+        """Whether it has not been asked for yet."""
+        return False
+
+    def ask(self, questions: Sequence[str], deadline: Deadline) -> str:
+        """Return what is wrong; empty where nothing is."""
+        if self.session is None:
+            raise InvalidArgument("session", None, "give one to ask with")
+        outage = self._outage = self._outage or Outage(self.session.clock)
+        limit = deadline.at_most(PER_LOOK)
+        query = {"verbose": "true"}
+        try:
+            self.session.request("GET", questions[0], query=query, accept="*/*", deadline=limit)
+        except DeadlineExceeded:
+            if deadline.expired:
+                raise
+            return f"no answer within {PER_LOOK:g}s"
+        except ApiError as error:
+            # A refusal is not the server's health, unless it has only just come back.
+            if not outage.excuses(error) and decide(error) is Decision.STOP:
+                raise
+            if error.status:
+                return f"{READYZ} answers {error.status}: {error.message}"
+            return error.message
+        return ""
+
+    def learn(self, answers: str) -> None:
+        """Note the answer."""
+        self._trouble = answers
+
+    def verdict(self) -> Verdict:
+        """Judge by the last answer."""
+        return Pending(self._trouble) if self._trouble else Met()
+
+    def seen(self) -> str:
+        """Return nothing: the verdict says it all."""
+        return ""
+
+    def result(self) -> Any:
+        """Return nothing: there is no object."""
+        return None
+
+    def scope(self) -> Scope:
+        """Return what shows its health; of one that is not healthy nothing else is asked."""
+        look = f"--raw={READYZ}?verbose"
+        return Scope(None, objects=(ObjectReference("", "", "", look, exists=False),))
+
+
+def api_server_healthy() -> HealthyServer:
+    """Return the condition of `wait_for_api_server_healthy`."""
+    return HealthyServer()
+
+
+def wait_for_api_server_healthy(client: ApiClient, **options: Unpack[WaitOptions]) -> None:
+    """Return None once the API server says that it is ready.
+
+    A server that cannot be reached, or that is only starting, is waited for; the message names the
+    checks that fail. It is asked every `poll`, 100 ms if not given. Behind a load balancer one
+    answer is that of one server: `stable_for` asks for longer.
+
+    Args:
+        client: the official client.
+        **options: `timeout` (default: `api_server`, 1 minute) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an option that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+    """
+    condition = api_server_healthy()
+    settings = resolve(options, timeout="api_server", poll="serving_poll")
+    condition.session = Session.of(client)
+    wait_for_condition(condition.session, condition, settings)
