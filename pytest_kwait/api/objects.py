@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -22,6 +23,7 @@ __all__ = [
     "WatchEvent",
     "decode_object",
     "list_decoder",
+    "make_decoder",
 ]
 
 Object = dict[str, Any]
@@ -149,10 +151,23 @@ class _List(msgspec.Struct, rename={"api_version": "apiVersion"}):
     api_version: str = ""
 
 
+_making = threading.Lock()
+
+
+def make_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+    """Return a new decoder of a type, in whatever thread.
+
+    msgspec (0.22) notes what it knows of a type at that type while it still finds out: threads that
+    make decoders of types with a part in common would crash the process.
+    """
+    with _making:
+        return msgspec.json.Decoder(shape)
+
+
 @functools.cache
 def object_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     """Return the decoder of objects of a TypedDict; it leaves every field out that is not named."""
-    return msgspec.json.Decoder(shape)
+    return make_decoder(shape)
 
 
 def decode_object(raw: bytes | msgspec.Raw, shape: Any = None) -> Object:

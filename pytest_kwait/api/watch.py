@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_kwait.api.guard import WATCHDOG, Cause
-from pytest_kwait.api.objects import WatchEvent, decode_object
+from pytest_kwait.api.objects import WatchEvent, decode_object, make_decoder
 from pytest_kwait.api.statuses import error_of_status, excerpt
 from pytest_kwait.api.transport import FAILURES
 from pytest_kwait.errors import ApiError
@@ -240,7 +240,7 @@ class EventDecoder:
             [("type", str), ("object", shape if shape is not None else dict[str, Any])],
             forbid_unknown_fields=True,
         )
-        self._event: msgspec.json.Decoder[Any] = msgspec.json.Decoder(event)
+        self._event = make_decoder(event)
 
     def decode(self, line: bytes) -> WatchEvent:
         """Decode one line; the type of an error in the stream is `ERROR`, its object a Status.
