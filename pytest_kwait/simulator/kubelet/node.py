@@ -211,6 +211,10 @@ class NodeAgent:
         """
         if self._info is None or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return None
+        # Its labels may be others than at the start.
+        node = self.api.find("nodes", self.name)
+        if node is not None:
+            self._info.set_node(node)
         demand = Demand.of(
             {**pod, "spec": {**pod["spec"], "tolerations": [{"operator": "Exists"}]}}
         )

@@ -452,6 +452,19 @@ def test_a_pod_that_was_put_on_a_node_it_does_not_fit_is_rejected(
     assert cluster.events("p") == [f"{reason} x1: {message}"]
 
 
+def test_a_pod_fits_by_the_labels_that_the_node_has_now(cluster: Cluster) -> None:
+    node = cluster.api.get("nodes", "kwait-node-1")
+    labels = {**node["metadata"]["labels"], "a": "b"}
+    cluster.api.update("nodes", {**node, "metadata": {**node["metadata"], "labels": labels}})
+
+    cluster.create(
+        "pods", "p", pod_spec("sleep", "9", nodeName="kwait-node-1", nodeSelector={"a": "b"})
+    )
+    cluster.run(2)
+
+    assert cluster.get("pods", "p")["status"]["phase"] == "Running"
+
+
 def test_a_host_port_can_be_taken_once(cluster: Cluster) -> None:
     ports = {"ports": [{"containerPort": 80, "hostPort": 80}]}
     for name in ("a", "b"):
