@@ -16,7 +16,7 @@ _FIRST = re.compile(r"(E +)((?:\w+\.)+\w+: )")
 
 
 def fit_headline(longrepr: Any) -> None:
-    """Break the headline of an error of ours so that a terminal of 100 columns need not.
+    """Break the headline of a wait's failure so that a terminal of 100 columns need not.
 
     pytest puts the name of the exception before a message whose lines know nothing of that.
 

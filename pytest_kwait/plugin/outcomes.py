@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.errors import KwaitError
+from pytest_kwait.errors import KwaitError, WaitFailed, WaitTimeout
 from pytest_kwait.plugin.markers import InvalidMarker, settings_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def pytest_runtest_makereport(
     report = yield
     if excinfo is not None and shortened and not in_user_code:
         report.longrepr = excinfo.getrepr(style="value")
-    if ours:
+    if excinfo is not None and isinstance(excinfo.value, WaitFailed | WaitTimeout):
         from pytest_kwait.plugin.headlines import fit_headline
 
         fit_headline(report.longrepr)

@@ -6,6 +6,7 @@ import pytest
 
 from pytest_kwait.engine.tally import Doom
 from pytest_kwait.engine.verdicts import Patience
+from pytest_kwait.resources.doom.endings import ending
 from pytest_kwait.resources.doom.images import image_doom
 from pytest_kwait.resources.doom.pods import start_doom, stay_doom
 from tests.engine.fake_session import pod
@@ -136,6 +137,31 @@ def test_crash_loops() -> None:
         "CrashLoopBackOff: container main was restarted 3 times, ended", LONG
     )
     assert start_doom(looping(9, exitCode=1), None) is None
+
+
+def test_a_pause_that_the_kubelet_does_not_name_yet() -> None:
+    ended = looping(3)
+    container = ended["status"]["containerStatuses"][0]
+    container["state"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
+
+    assert stay_doom(ended, None) == Doom(
+        "CrashLoopBackOff: container main was restarted 3 times, exit code 1", LONG
+    )
+    container["state"] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+    assert stay_doom(ended, None) is None
+    container["state"] = {"running": {}}
+    assert stay_doom(ended, None) is None
+
+
+def test_a_start_that_cannot_succeed_is_told_in_the_words_of_the_runtime() -> None:
+    message = 'exec: "/nope":\n no such file or directory'
+    state = {"terminated": {"exitCode": 128, "reason": "StartError", "message": message}}
+    failed = pod("a", "Failed", containerStatuses=[{"name": "main", "state": state}])
+
+    assert ending(failed) == (
+        "the pod has failed: container main ended with exit code 128 (StartError): "
+        'exec: "/nope": no such file or directory'
+    )
 
 
 def test_a_back_off_after_a_start_that_cannot_succeed() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from pytest_kwait.engine.container_states import current_state
 from pytest_kwait.engine.tally import Doom
 from pytest_kwait.engine.verdicts import Patience
+from pytest_kwait.resources.doom.endings import NEVER_STARTED
 
 __all__ = ["container_start_doom"]
 
@@ -33,9 +34,6 @@ _FINAL = {
     "PostStartHookError": (),
 }
 
-# How a run ended that never began, in the words of containerd and of others.
-_NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError"})
-
 
 def container_start_doom(status: dict[str, Any]) -> Doom | None:
     """Return the doom of a container that cannot be started; None for any other."""
@@ -48,7 +46,7 @@ def container_start_doom(status: dict[str, Any]) -> Doom | None:
         patience = Patience.SHORT if _is_final(reason, message) else Patience.LONG
         return Doom(f"{reason}: {message}" if message else reason, patience)
     last = (status.get("lastState") or {}).get("terminated") or {}
-    if reason == "CrashLoopBackOff" and last.get("reason") in _NEVER_STARTED:
+    if reason == "CrashLoopBackOff" and last.get("reason") in NEVER_STARTED:
         message = " ".join((last.get("message") or "").split())
         if _is_final("RunContainerError", message):
             return Doom(f"{last['reason']}: {message}", Patience.SHORT)

@@ -18,13 +18,20 @@ def crash_loop_doom(status: dict[str, Any]) -> Doom | None:
     """Return the doom of a container that the kubelet no longer starts at once; else None.
 
     With the kubelet's pauses of 10, 20, 40, 80 seconds the pause must outlast the grace as well,
-    so that a container that crashes twice and then runs is never called doomed.
+    so that a container that crashes twice and then runs is never called doomed. Since Kubernetes
+    1.33 a kubelet sleeps through the pause, and may say only at its end that there was one: until
+    then the container has ended, badly.
     """
     state, facts = current_state(status)
     restarts = status.get("restartCount") or 0
-    if state != "waiting" or facts.get("reason") != "CrashLoopBackOff" or restarts < RESTARTS:
+    if restarts < RESTARTS:
         return None
-    last = (status.get("lastState") or {}).get("terminated") or {}
+    if state == "terminated" and facts.get("exitCode") not in (None, 0):
+        last = facts
+    elif state == "waiting" and facts.get("reason") == "CrashLoopBackOff":
+        last = (status.get("lastState") or {}).get("terminated") or {}
+    else:
+        return None
     how = f"exit code {last['exitCode']}" if last.get("exitCode") is not None else "ended"
     why = f" ({last['reason']})" if last.get("reason") not in (None, "Error", "Completed") else ""
     text = f"CrashLoopBackOff: container {status.get('name')} was restarted {restarts} times, {how}"

@@ -8,7 +8,10 @@ from pytest_kwait.engine.container_states import current_state
 from pytest_kwait.engine.tally import Doom
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["ending", "ending_doom", "how_it_ended"]
+__all__ = ["NEVER_STARTED", "ending", "ending_doom", "how_it_ended"]
+
+NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError"})
+"""How a run ended that never began, in the words of containerd and of others."""
 
 
 def ending(pod: dict[str, Any]) -> str:
@@ -45,7 +48,11 @@ def _last_words(status: dict[str, Any]) -> str:
             state, facts = current_state(container)
             code = facts.get("exitCode")
             if state == "terminated" and code != 0:
-                return f"container {container.get('name')} ended with {how_it_ended(facts)}"
+                text = f"container {container.get('name')} ended with {how_it_ended(facts)}"
+                message = " ".join((facts.get("message") or "").split())
+                # What a container wrote of its own accord is in the log; this is the runtime's.
+                told = message and facts.get("reason") in NEVER_STARTED
+                return f"{text}: {message}" if told else text
     return "no reason is given"
 
 

@@ -23,10 +23,10 @@ def init_container_doom(pod: dict[str, Any]) -> Doom | None:
     for container in (pod.get("status") or {}).get("initContainerStatuses") or ():
         state, facts = current_state(container)
         name = container.get("name") or ""
-        if state == "terminated" and facts.get("exitCode") not in (None, 0):
-            if restarted(pod, name, facts) is False:
-                text = f"init container {name} ended with {how_it_ended(facts)}, to stay so"
-                return Doom(text, Patience.SHORT)
-        elif (doom := crash_loop_doom(container)) is not None:
+        failed = state == "terminated" and facts.get("exitCode") not in (None, 0)
+        if failed and restarted(pod, name, facts) is False:
+            text = f"init container {name} ended with {how_it_ended(facts)}, to stay so"
+            return Doom(text, Patience.SHORT)
+        if (doom := crash_loop_doom(container)) is not None:
             return Doom(doom.reason.replace("container", "init container", 1), doom.patience)
     return None

@@ -1,0 +1,63 @@
+"""Slow starts are not hopeless: with default settings none of them is called doomed."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from pytest_kwait.api.session import Session
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.errors import WaitFailed, WaitTimeout
+
+from .starts import Start, label_node, label_of, starts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+    from pytest_kwait import Bench
+
+
+def outcome(kwait: Bench, start: Start) -> str:
+    """Wait as a test does, with default settings; the limit alone is set."""
+    try:
+        start.wait(kwait.client, kwait.namespace)
+    except (WaitFailed, WaitTimeout) as error:
+        return str(error)
+    return "came"
+
+
+def heal(kwait: Bench, slow: list[Start], scale: float) -> None:
+    """Bring what is missing, when a cluster that takes `scale` of the time has missed it."""
+    began = SYSTEM_CLOCK.monotonic()
+    for start in sorted(slow, key=lambda start: start.after):
+        due = began + start.after * scale
+        SYSTEM_CLOCK.sleep(max(0.0, due - SYSTEM_CLOCK.monotonic()))
+        if start.heal is not None:
+            start.heal(kwait)
+
+
+def suspected(records: list[logging.LogRecord]) -> Iterator[str]:
+    """Yield what was said of waits whose state must not hold for long."""
+    yield from (text for record in records if "final if it holds" in (text := record.getMessage()))
+
+
+def test_slow_starts_are_waited_for(kwait: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """All at the same time; those that look hopeless were seen to, and given time."""
+    caplog.set_level(logging.INFO, logger="pytest_kwait.wait")
+    slow = starts(kwait.namespace)
+    assert len(slow) >= 20
+    try:
+        with ThreadPoolExecutor(len(slow) + 1) as pool:
+            kwait.create(*(obj for start in slow for obj in start.objects))
+            waits = {start.title: pool.submit(outcome, kwait, start) for start in slow}
+            pool.submit(heal, kwait, slow, Session.of(kwait.client).time_scale).result()
+            ends = {title: wait.result() for title, wait in waits.items()}
+    finally:
+        label_node(kwait, label_of(kwait.namespace), None)
+
+    assert ends == {start.title: "came" for start in slow}
+    doubts = "\n".join(suspected(caplog.records))
+    assert [start.title for start in slow if start.suspect and start.suspect not in doubts] == []
