@@ -69,8 +69,8 @@ class Proxy:
         self._opened = 0
         self._strike: _Strike | None = None
         self._streams: dict[Exchange, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._tasks: dict[asyncio.Task[None], socket.socket] = {}
+        self._listener: asyncio.Task[None] | None = None
         # Bound and never listening: keeps the port ours while nobody answers on it.
         self._keeper = _bound(0)
         self.port: int = self._keeper.getsockname()[1]
@@ -169,32 +169,47 @@ class Proxy:
     async def _listen(self, door: Door) -> None:
         if door is Door.SHUT:
             return
-        self._server = await asyncio.start_server(
-            self._accepted if door is Door.OPEN else self._slam,
-            sock=_bound(self.port),
-            ssl=self._tls if door is Door.OPEN else None,
-        )
+        listening = _bound(self.port)
+        listening.setblocking(False)
+        listening.listen(100)
+        self._listener = asyncio.ensure_future(self._accept(listening, door))
 
-    async def _slam(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, listening: socket.socket, door: Door) -> None:
+        # An asyncio.Server that is closed loses what it is about to accept, unclosed.
+        with listening:
+            while True:
+                connection, _ = await self._loop.sock_accept(listening)
+                serve = self._serve if door is Door.OPEN else self._slam
+                task = asyncio.ensure_future(serve(connection))
+                self._tasks[task] = connection
+                task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        # Of a task that was cancelled before it began nobody else closes it.
+        self._tasks.pop(task).close()
+
+    async def _slam(self, connection: socket.socket) -> None:
         self._note(Request("knock", "/", {}, b"", SYSTEM_CLOCK.monotonic()))
-        await reader.read(65536)
-        writer.close()
+        connection.setblocking(False)
+        await self._loop.sock_recv(connection, 65536)
 
     async def _stop_listening(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
-        tasks = list(self._tasks)
+        listener, self._listener = self._listener, None
+        tasks = [*([] if listener is None else [listener]), *self._tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, connection: socket.socket) -> None:
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await self._loop.connect_accepted_socket(
+                lambda: protocol, connection, ssl=self._tls
+            )
+        except OSError:
+            return
+        writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         try:
             while request := await read_request(reader):
                 self._note(request)
