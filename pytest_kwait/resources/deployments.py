@@ -52,6 +52,8 @@ def wait_for_deployment_complete(
     """Return a Deployment once it has exactly its replicas, all of the present spec and available.
 
     With 0 replicas it holds once no pod is left. Upstream does not notice that it cannot come.
+    A pod without a readiness probe is available from the moment that its container runs, even if
+    that is about to crash: `stable_for`, or `minReadySeconds` of the Deployment, tells them apart.
 
     Args:
         client: the official client.

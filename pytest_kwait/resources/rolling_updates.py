@@ -14,7 +14,7 @@ from pytest_kwait.resources.workload_states import (
     count_of,
     replicas_of,
     rolling_bounds,
-    scaled_to,
+    scaled_for,
 )
 
 if TYPE_CHECKING:
@@ -44,10 +44,14 @@ class RollingUpdate(DeploymentComplete):
         self._bounds: tuple[int, Bounds] | None = None
         self._enough = self._few = False
         self._broken: Failed | None = None
+        self._held_of = (-1, -1)
 
     def verdict(self) -> Verdict:
         """Judge by the bounds, then as one that becomes complete."""
-        if self._broken is None and self.unjudged() is None:
+        # There is an event for every pod's change, and few for what is held against the bounds.
+        seen = (self.workload.changes, 0 if self.sets is None else self.sets.changes)
+        if self._broken is None and seen != self._held_of and self.unjudged() is None:
+            self._held_of = seen
             self._broken = self._step()
         return self.workload.absence() or self._broken or super().verdict()
 
@@ -63,13 +67,13 @@ class RollingUpdate(DeploymentComplete):
         elif self._enough:
             noun = "pod is" if available == 1 else "pods are"
             return Failed(f"{available} {noun} available, {bounds.least} must be at every step")
-        return self._too_many(replicas, bounds.most)
+        return self._too_many(bounds.most)
 
-    def _too_many(self, replicas: int, most: int) -> Failed | None:
+    def _too_many(self, most: int) -> Failed | None:
         """Judge by what the ReplicaSets are to have, as upstream: a pod takes a while to go.
 
         The Deployment and its ReplicaSets come over connections of their own, so one of them may
-        be seen late: ReplicaSets that were scaled for other replicas are not held against it.
+        be seen late: what counts is the most that one of them was scaled for.
         """
         made = 0
         for replica_set in (*self.family.others, self.family.current):
@@ -77,11 +81,7 @@ class RollingUpdate(DeploymentComplete):
             if replica_set is None or not share:
                 continue
             made += share
-            noted = scaled_to(replica_set)
-            if noted is not None:
-                if noted[0] != replicas:
-                    return None
-                most = max(most, noted[1])
+            most = max(most, scaled_for(replica_set))
         if made <= most:
             self._few = True
         elif self._few:

@@ -17,11 +17,10 @@ __all__ = [
     "replicas_of",
     "revision_of",
     "rolling_bounds",
-    "scaled_to",
+    "scaled_for",
 ]
 
 _REVISION = "deployment.kubernetes.io/revision"
-_DESIRED = "deployment.kubernetes.io/desired-replicas"
 _MAX = "deployment.kubernetes.io/max-replicas"
 
 
@@ -182,16 +181,13 @@ def rolling_bounds(deployment: dict[str, Any]) -> Bounds:
     return Bounds(replicas + surge, max(0, replicas - unavailable))
 
 
-def scaled_to(replica_set: dict[str, Any]) -> tuple[int, int] | None:
-    """Return the replicas and the most pods of the Deployment that it was scaled for, last.
-
-    None where its Deployment's controller has not noted them.
+def scaled_for(replica_set: dict[str, Any]) -> int:
+    """Return the most pods that its Deployment could have when it was scaled; 0 if not noted.
 
     Source: kubernetes/pkg/controller/deployment/util/deployment_util.go SetReplicasAnnotations.
     """
-    notes = replica_set["metadata"].get("annotations") or {}
-    desired, most = notes.get(_DESIRED) or "", notes.get(_MAX) or ""
-    return (int(desired), int(most)) if desired.isdecimal() and most.isdecimal() else None
+    most = (replica_set["metadata"].get("annotations") or {}).get(_MAX) or ""
+    return int(most) if most.isdecimal() else 0
 
 
 def _part(value: object, of: int, *, up: bool) -> int:

@@ -100,7 +100,8 @@ def test_revision_of_a_deployment(running: str, verdict: Verdict) -> None:
     awaited = rollout_status("ci-1", "deployment.apps/web", 2)
 
     assert awaited.goal == "roll out at revision 2"
-    assert show(awaited, deployment(2, 2, 2, revision=running)) == verdict
+    made = deployment(2, 2, 2, revision=running)
+    assert show(awaited, made, [replica_set(revision=running)], [stuck("web-1", "a")]) == verdict
 
 
 def stateful_set(ready: int, updated: int, observed: int = 1, **more: Any) -> dict[str, Any]:
