@@ -28,13 +28,13 @@ def set_of(kind: str, name: str, container: dict[str, Any] | None = None) -> dic
 
 def test_deployment(kwait: Bench, wait_for_rollout_status: Wait) -> None:
     """Each rollout is one: the status of the one before does not count."""
-    kwait.apply(deployment("web", 2))
+    kwait.apply(deployment("web", 1))
     wait_for_rollout_status("deployment/web", 1)
-    kwait.apply(deployment("web", 2, {"command": ["sh", "-c", "sleep 301"]}))
+    kwait.apply(deployment("web", 1, {"command": ["sh", "-c", "sleep 301"]}))
 
     web = wait_for_rollout_status("deploy/web", 2)
 
-    assert web["status"]["updatedReplicas"] == 2
+    assert web["status"]["updatedReplicas"] == 1
     with raises(WaitFailed, r"desired revision \(1\) is different from the running revision \(2\)"):
         wait_for_rollout_status("deployments.apps/web", 1)
 
@@ -70,7 +70,7 @@ def test_daemon_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
     kwait.apply(set_of("DaemonSet", "agent", {"image": "Busybox:not a tag"}))
 
     with raises(WaitFailed, r"daemonset \S+ can no longer roll out: pod agent-\S+: InvalidIm"):
-        wait_for_rollout_status("daemonset/agent", timeout="2m", grace="1s")
+        wait_for_rollout_status("daemonset/agent", timeout="2m", grace=0)
 
 
 @pytest.mark.needs("StatefulSet")
@@ -81,7 +81,7 @@ def test_stateful_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
     kwait.apply(set_of("StatefulSet", "db", {"image": "Busybox:not a tag"}))
 
     with raises(WaitFailed, "statefulset .* can no longer roll out: pod db-0: InvalidImageN"):
-        wait_for_rollout_status("statefulset/db", timeout="2m", grace="1s")
+        wait_for_rollout_status("statefulset/db", timeout="2m", grace=0)
 
 
 @pytest.mark.needs("DaemonSet", "StatefulSet")
