@@ -40,7 +40,9 @@ if TYPE_CHECKING:
         wait_for_container_terminated,
         wait_for_container_to_fail,
     )
+    from pytest_kwait.resources.creation import create_and_wait
     from pytest_kwait.resources.definitions import wait_for_crd_established
+    from pytest_kwait.resources.deletion import delete_and_wait
     from pytest_kwait.resources.deployments import (
         wait_for_deployment_complete,
         wait_for_deployment_complete_and_check_rolling,
@@ -134,7 +136,10 @@ if TYPE_CHECKING:
         wait_for_replica_set_target_spec_replicas,
     )
     from pytest_kwait.resources.responding import wait_for_pods_responding
+    from pytest_kwait.resources.restarting import restart
+    from pytest_kwait.resources.rolling_update import rolling_update
     from pytest_kwait.resources.rollouts import wait_for_rollout_status
+    from pytest_kwait.resources.scaling import scale
     from pytest_kwait.resources.service_answers import (
         wait_for_service_reachable,
         wait_for_service_responding,
@@ -193,9 +198,14 @@ __all__ = [
     "at_least",
     "at_most",
     "consistently",
+    "create_and_wait",
+    "delete_and_wait",
     "exactly",
     "get_job_pods",
     "not_",
+    "restart",
+    "rolling_update",
+    "scale",
     "stable_for",
     "wait_for",
     "wait_for_all_job_pods_gone",
@@ -295,6 +305,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "resources.rolling_update": ("rolling_update",),
+    "resources.deletion": ("delete_and_wait",),
+    "resources.creation": ("create_and_wait",),
+    "resources.restarting": ("restart",),
+    "resources.scaling": ("scale",),
     "api.execution": ("Execution",),
     "api.forwarding": ("PortForward",),
     "clusters.provider": ("Cluster",),

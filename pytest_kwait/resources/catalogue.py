@@ -16,13 +16,13 @@ from pytest_kwait.resources.job_catalogue import JOB_WAITS
 from pytest_kwait.resources.node_catalogue import NODE_POD_WAITS, NODE_WAITS
 from pytest_kwait.resources.pod_catalogue import POD_WAITS
 from pytest_kwait.resources.service_catalogue import SERVICE_WAITS
-from pytest_kwait.resources.set_catalogue import SET_WAITS
+from pytest_kwait.resources.set_catalogue import SET_WAITS, VERB_ROWS
 from pytest_kwait.resources.workload_catalogue import WORKLOAD_WAITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["WAITS", "Wait"]
+__all__ = ["VERBS", "WAITS", "Wait"]
 
 
 class Wait(NamedTuple):
@@ -177,3 +177,8 @@ _WAITS = (
 
 WAITS: Mapping[str, Wait] = MappingProxyType({wait.name: wait for wait in _WAITS})
 """Every wait by its name."""
+
+VERBS: Mapping[str, Wait] = MappingProxyType(
+    {verb.name: verb._replace(condition=None) for verb in _rows(VERB_ROWS)}
+)
+"""What does something and then waits, by name: functions, and verbs of the bench."""

@@ -1,4 +1,4 @@
-"""The waits on StatefulSets, DaemonSets and ReplicationControllers, as rows of the catalogue.
+"""Rows of the catalogue: StatefulSets, DaemonSets, ReplicationControllers, and verbs that wait.
 
 A row is name, arguments after client and namespace, summary, module, limit. The condition is made
 by the function of the same module that has the wait's name without `wait_for_`.
@@ -6,7 +6,7 @@ by the function of the same module that has the wait's name without `wait_for_`.
 
 from __future__ import annotations
 
-__all__ = ["SET_WAITS"]
+__all__ = ["SET_WAITS", "VERB_ROWS"]
 
 SET_WAITS = (
     (
@@ -53,3 +53,24 @@ SET_WAITS = (
     ),
 )
 """Rows of the catalogue."""
+
+VERB_ROWS = (
+    ("scale", "target, replicas", "what it has scaled", "scaling", "controlled_pods"),
+    ("restart", "target", "what it has restarted", "restarting", "deployment"),
+    (
+        "rolling_update",
+        "target, update_period=60.0",
+        "pods in the place of those it has deleted",
+        "rolling_update",
+        "rolling_update",
+    ),
+    (
+        "delete_and_wait",
+        "target, *, grace_period=None, propagation='Background'",
+        "what it has deleted",
+        "deletion",
+        "pod_deletion",
+    ),
+    ("wait_for_created", "made, condition=None", "what was created", "creation", "pod"),
+)
+"""Rows of the same shape of what does something first; no fixture and no marker is made of them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.error_policy import Troubles, retrying
+from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
 
-__all__ = ["Belonging", "Belongings", "create", "delete_by_uid", "stamped"]
+__all__ = ["Belonging", "Belongings", "delete_by_uid", "stamped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,35 +84,6 @@ class Belongings:
             if problem is not None:
                 problems.append(f"{belonging}: {problem}")
         return problems
-
-
-def create(
-    session: Session,
-    resource: Resource,
-    obj: Mapping[str, Any],
-    namespace: str | None,
-    deadline: Deadline,
-) -> dict[str, Any]:
-    """Create an object once: tried again like a read, and an answer that got lost is looked up.
-
-    Raises:
-        ApiError: refused, or the server could not be reached in time.
-    """
-    troubles = Troubles()
-    try:
-        return retrying(
-            lambda deadline: session.create(resource, obj, namespace, deadline=deadline),
-            deadline,
-            troubles,
-        )
-    except ApiError as error:
-        name = obj["metadata"].get("name")
-        if error.reason != "AlreadyExists" or troubles.count == 1 or not name:
-            raise
-    # An earlier try was answered by nothing: the object may well be the one that it made.
-    return retrying(
-        lambda deadline: session.get(resource, name, namespace, deadline=deadline), deadline
-    )
 
 
 def delete_by_uid(session: Session, belonging: Belonging, deadline: Deadline) -> str | None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_kwait.api.resource import EVENTS, PODS
-from pytest_kwait.api.session import Session
-from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.api.resource import EVENTS
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.catalogue import WAITS
+from pytest_kwait.resources.catalogue import VERBS, WAITS
 from pytest_kwait.suite.bound_wait import BoundWait
 from pytest_kwait.suite.informers import Informers
 from pytest_kwait.suite.manifests import Source, read_manifests
+from pytest_kwait.suite.pod_verbs import PodVerbs
+from pytest_kwait.suite.workload_verbs import WorkloadVerbs
 from pytest_kwait.suite.writer import Writer
-from pytest_kwait.wait.durations import Duration, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,11 +20,10 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.api.execution import Execution
-    from pytest_kwait.api.forwarding import PortForward
     from pytest_kwait.api.objects import ObjectList
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.resources.combinators import Given, Held
     from pytest_kwait.suite.bound_wait import Terms
     from pytest_kwait.suite.namespaces import Owner
     from pytest_kwait.suite.settings import Settings
@@ -37,10 +33,9 @@ __all__ = ["Bench"]
 # `list` is a verb of the bench, so its class body cannot name the type.
 Objects = list[dict[str, Any]]
 Problems = list[str]
-_Answer = TypeVar("_Answer")
 
 
-class Bench:
+class Bench(PodVerbs, WorkloadVerbs):
     """A place in a cluster: `apply`, `get`, `delete`, `logs`, `wait_for`…, all in one namespace.
 
     Args:
@@ -64,14 +59,10 @@ class Bench:
         folders: Callable[[], Iterable[Path]],
         owned: bool,
     ) -> None:
+        super().__init__(client, namespace, terms)
         self.cluster = cluster
-        self.client = client
-        self.namespace = namespace
         self.informers = Informers(client, namespace)
-        self._terms = terms
         self._folders = folders
-        self._session = Session.of(client)
-        self._forwards = ExitStack()
         self._writer = Writer(
             self._session,
             namespace,
@@ -127,6 +118,38 @@ class Bench:
             ApiError: refused by the server, or there already; a note names the manifest.
         """
         return self._writer.create(read_manifests(sources, self._folders()))
+
+    def create_and_wait(
+        self, *sources: Source, condition: Given | Held | None = None, **options: Any
+    ) -> Objects:
+        """Create the objects of manifests; return them once each is what its kind is made for.
+
+        Pods are then ready, Jobs complete, workloads rolled out: as `pytest_kwait.create_and_wait`
+        has it.
+
+        Args:
+            *sources: as for `apply`; `metadata.generateName` will do.
+            condition: what each is to satisfy, as for `wait_for`; None for what its kind is made
+                for, which some kinds do not have.
+            **options: the options of every wait; the limit (`pod`) is each object's.
+
+        Raises:
+            InvalidManifest: a manifest cannot be used; names file, document and line.
+            InvalidArgument: an argument that cannot be meant, or a kind that needs a condition.
+            ApiError: refused by the server, or there already; a note names the manifest.
+            WaitFailed: it can no longer come.
+            WaitTimeout: it did not come within the limit.
+        """
+        from pytest_kwait.resources.creation import check_awaitable
+
+        documents = read_manifests(sources, self._folders())
+        for document in documents:
+            check_awaitable(document.object, condition)
+        wait = BoundWait(VERBS["wait_for_created"], self._terms())
+        return [
+            wait(each, condition, namespace=each["metadata"].get("namespace"), **options)
+            for each in self._writer.create(documents)
+        ]
 
     def get(self, target: str, *, namespace: str | None = None) -> dict[str, Any]:
         """Return one object.
@@ -214,107 +237,6 @@ class Bench:
             )
         )
 
-    def logs(
-        self,
-        pod: str,
-        *,
-        container: str | None = None,
-        previous: bool = False,
-        tail: int | None = None,
-        since: int | None = None,
-        timestamps: bool = False,
-        namespace: str | None = None,
-    ) -> str:
-        """Return what a container of a pod has written so far.
-
-        Args:
-            pod: its name, or `pod/name`.
-            container: which one; None if there is only one.
-            previous: of the run before this one.
-            tail: only so many lines from the end.
-            since: only what is not older, in seconds.
-            timestamps: whether each line starts with its time.
-            namespace: where, unless on this bench.
-
-        Raises:
-            ApiError: there is no such pod or container, or it has not started.
-        """
-        name = self._pod(pod)
-        return self._ask(
-            lambda deadline: self._session.logs(
-                namespace or self.namespace,
-                name,
-                container=container,
-                previous=previous,
-                tail_lines=tail,
-                since_seconds=since,
-                timestamps=timestamps,
-                deadline=deadline,
-            )
-        )
-
-    def exec(
-        self,
-        pod: str,
-        *command: str,
-        container: str | None = None,
-        stdin: bytes | str | None = None,
-        timeout: Duration | None = None,
-        namespace: str | None = None,
-    ) -> Execution:
-        """Run a command in a container and return how it ended; any exit code is an answer.
-
-        Args:
-            pod: its name, or `pod/name`.
-            *command: the program and its arguments; no shell is added.
-            container: which one; None if there is only one.
-            stdin: what the command reads; None for nothing.
-            timeout: how long it may take; None for the table's `single_call`.
-            namespace: where, unless on this bench.
-
-        Raises:
-            ApiError: the command could not be started.
-            DeadlineExceeded: it did not end in time; says what it has written.
-        """
-        if not command:
-            raise InvalidArgument("command", command, "name a program, for example 'true'")
-        return self._session.exec(
-            namespace or self.namespace,
-            self._pod(pod),
-            command,
-            container=container,
-            stdin=stdin,
-            deadline=self._deadline(timeout),
-        )
-
-    def port_forward(
-        self, pod: str, port: int, *, local_port: int = 0, namespace: str | None = None
-    ) -> PortForward:
-        """Return a local port that ends in a pod, until it is closed or the bench is.
-
-        Args:
-            pod: its name, or `pod/name`; it must be running.
-            port: the port in the pod.
-            local_port: the local port; 0 for any that is free: `.port` tells.
-            namespace: where, unless on this bench.
-
-        Raises:
-            ApiError: there is no such pod, or it is not running.
-            OSError: the local port is taken.
-        """
-        name = self._pod(pod)
-        place = namespace or self.namespace
-        # The deadline of a forward is its life; only asking for the pod must end soon.
-        self._ask(lambda deadline: self._session.get(PODS, name, place, deadline=deadline))
-        forward = self._session.port_forward(
-            place,
-            name,
-            port,
-            local_port=local_port,
-            deadline=Deadline.after(None, self._session.clock),
-        )
-        return self._forwards.enter_context(forward)
-
     def events(self, target: str | None = None, *, namespace: str | None = None) -> Objects:
         """Return the events of the namespace, or of one object, oldest first.
 
@@ -349,41 +271,6 @@ class Bench:
         self._forwards.close()
         self.informers.stop()
         return [] if keep else self._writer.delete()
-
-    def _target(self, target: str) -> tuple[Resource, str]:
-        kind, slash, name = target.partition("/")
-        if not (kind and slash and name) or "/" in name:
-            raise InvalidArgument("target", target, "use kind/name, for example 'job/pi'")
-        return self._resolve(kind), name
-
-    def _pod(self, pod: str) -> str:
-        if "/" not in pod:
-            return pod
-        resource, name = self._target(pod)
-        if resource.qualified != PODS.qualified:
-            raise InvalidArgument("pod", pod, "use the name of a pod, or 'pod/name'")
-        return name
-
-    def _resolve(self, kind: str, api_version: str | None = None) -> Resource:
-        return self._ask(
-            lambda deadline: self._session.resolve(kind, api_version, deadline=deadline)
-        )
-
-    def _place(self, resource: Resource, namespace: str | None) -> str | None:
-        return (namespace or self.namespace) if resource.namespaced else None
-
-    def _deadline(self, timeout: Duration | None = None) -> Deadline:
-        terms = self._terms()
-        seconds = terms.timeouts["single_call"]
-        if timeout is not None:
-            seconds = to_seconds(timeout, what="timeout", allow_zero=False)
-        allowance = terms.allowance()
-        if allowance is not None:
-            seconds = min(seconds, max(allowance.seconds, 1.0))
-        return Deadline.after(seconds, self._session.clock)
-
-    def _ask(self, call: Callable[[Deadline], _Answer]) -> _Answer:
-        return retrying(call, self._deadline())
 
 
 def _typed(resource: Resource, listed: ObjectList) -> Objects:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline, rfc3339
+from pytest_kwait.engine.creation import create
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.errors import ApiError, ClusterError, KwaitError
-from pytest_kwait.suite.belongings import Belonging, create, delete_by_uid
+from pytest_kwait.suite.belongings import Belonging, delete_by_uid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

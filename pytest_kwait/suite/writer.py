@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import CUSTOM_RESOURCE_DEFINITIONS
+from pytest_kwait.engine.creation import create
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.suite.belongings import Belongings, create, stamped
+from pytest_kwait.suite.belongings import Belongings, stamped
 from pytest_kwait.suite.manifests import Document, InvalidManifest
 
 if TYPE_CHECKING:

@@ -1,0 +1,126 @@
+"""Verbs that wait: what is made, scaled, restarted or deleted is so when they return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.pods.manifest import container, pod
+from e2e.raising import raises
+from e2e.workloads.manifest import deployment, replica_set
+from e2e.workloads.sets import TYPO, daemon_set, replication_controller, stateful_set
+from pytest_kwait import ApiError, InvalidArgument, WaitFailed, WaitTimeout, scale
+
+if TYPE_CHECKING:
+    from pytest_kwait import Bench
+
+
+def uids(pods: list[dict[str, Any]]) -> set[str]:
+    return {each["metadata"]["uid"] for each in pods}
+
+
+def test_up_and_down(kwait: Bench) -> None:
+    """Afterwards the pods are there, or gone; not one more, not one less."""
+    kwait.create_and_wait(deployment("web", 1))
+
+    assert kwait.scale("deployment/web", 3)["status"]["readyReplicas"] == 3
+    assert len(kwait.list("pods")) == 3
+    kwait.scale("deployment/web", 1)
+    assert len(kwait.list("pods")) == 1
+    assert "readyReplicas" not in kwait.scale("deployment/web", 0)["status"]
+    assert kwait.list("pods") == []
+
+
+@pytest.mark.parametrize("made", [replica_set("web"), replication_controller("web")])
+def test_whatever_has_replicas(kwait: Bench, made: dict[str, Any]) -> None:
+    """As a function, over any client of the official library."""
+    kwait.create(made)
+
+    found = scale(kwait.client, kwait.namespace, f"{made['kind']}/web", 2, timeout="1m")
+
+    assert found["kind"] == made["kind"]
+    assert found["status"]["readyReplicas"] == 2
+
+
+@pytest.mark.needs("StatefulSet")
+def test_stateful_sets_are_scaled_and_restarted(kwait: Bench) -> None:
+    kwait.create_and_wait(stateful_set("web", 1))
+    assert kwait.scale("statefulset/web", 2)["status"]["readyReplicas"] == 2
+
+    before = kwait.list("pods")
+    kwait.restart("statefulset/web")
+
+    assert not uids(before) & uids(kwait.list("pods"))
+
+
+@pytest.mark.needs("DaemonSet")
+def test_daemon_sets_are_restarted(kwait: Bench) -> None:
+    kwait.create_and_wait(daemon_set("agent"))
+    before = kwait.list("pods")
+
+    kwait.restart("daemonset/agent")
+
+    assert not uids(before) & uids(kwait.list("pods"))
+
+
+def test_restart(kwait: Bench) -> None:
+    """All pods are replaced, and the workload is rolled out again when the call returns."""
+    kwait.create_and_wait(deployment("web", 2))
+    before = kwait.list("pods")
+
+    kwait.restart("deployment/web")
+
+    alive = [each for each in kwait.list("pods") if "deletionTimestamp" not in each["metadata"]]
+    assert len(alive) == 2
+    assert not uids(before) & uids(alive)
+
+
+def test_pods_that_will_not_come(kwait: Bench) -> None:
+    kwait.create(replication_controller("web", 0, TYPO))
+
+    with raises(WaitFailed, "exactly 1 pod, Running and ready: pod web-.*: InvalidImageName"):
+        kwait.scale("rc/web", 1, grace="500ms")
+
+
+def test_delete_and_wait(kwait: Bench) -> None:
+    """An object that owns pods is gone only when they are."""
+    kwait.create_and_wait(deployment("web", 2))
+
+    kwait.delete_and_wait("deployment/web")
+
+    assert kwait.list("pods") == []
+    with raises(ApiError, "not found"):
+        kwait.delete_and_wait("deployment/web")
+
+
+def test_what_holds_a_deletion_up_is_named(kwait: Bench) -> None:
+    held = {"name": "held", "finalizers": ["example.com/hold"]}
+    kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
+
+    with raises(WaitTimeout, "within 1s: being deleted, held by example.com/hold"):
+        kwait.delete_and_wait("configmap/held", timeout="1s")
+
+    kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held"}})
+    kwait.wait_for("configmap/held", "delete")
+
+
+def test_create_and_wait(kwait: Bench) -> None:
+    """Until each is what its kind is made for; anything else is said by a condition."""
+    started, ended = kwait.create_and_wait(
+        pod("a"),
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "j"},
+            "spec": {"template": {"spec": pod("p", container(script="true"))["spec"]}},
+        },
+    )
+    assert started["status"]["phase"] == "Running"
+    assert ended["status"]["succeeded"] == 1
+
+    done = "jsonpath={.status.phase}=Succeeded"
+    (finished,) = kwait.create_and_wait(pod("b", container(script="true")), condition=done)
+    assert finished["status"]["phase"] == "Succeeded"
+    with raises(InvalidArgument, "say what is awaited of a ConfigMap"):
+        kwait.create_and_wait({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})

@@ -1,0 +1,46 @@
+"""Creating an object once, though the answer may get lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.engine.error_policy import Troubles, retrying
+from pytest_kwait.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["create"]
+
+
+def create(
+    session: Session,
+    resource: Resource,
+    obj: Mapping[str, Any],
+    namespace: str | None,
+    deadline: Deadline,
+) -> dict[str, Any]:
+    """Create an object once: tried again like a read, and an answer that got lost is looked up.
+
+    Raises:
+        ApiError: refused, or the server could not be reached in time.
+    """
+    troubles = Troubles()
+    try:
+        return retrying(
+            lambda deadline: session.create(resource, obj, namespace, deadline=deadline),
+            deadline,
+            troubles,
+        )
+    except ApiError as error:
+        name = obj["metadata"].get("name")
+        if error.reason != "AlreadyExists" or troubles.count == 1 or not name:
+            raise
+    # An earlier try was answered by nothing: the object may well be the one that it made.
+    return retrying(
+        lambda deadline: session.get(resource, name, namespace, deadline=deadline), deadline
+    )

@@ -1,0 +1,157 @@
+"""What has been scaled has exactly the pods that it is to have, all of them ready."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.api.resource import (
+    BUILT_IN,
+    DEPLOYMENTS,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+)
+from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.resources.doom.pods import member_doom
+from pytest_kwait.resources.doom.replica_failures import replica_failure_doom
+from pytest_kwait.resources.doom.rollouts import progress_doom
+from pytest_kwait.resources.owned_pods import ALIVE
+from pytest_kwait.resources.pod_sets import SetPodFields, running_ready
+from pytest_kwait.resources.pods import controller_uid, is_finished, is_terminating, phase_label
+from pytest_kwait.resources.workload_conditions import stuck_pods
+from pytest_kwait.resources.workload_states import count_of, generation_lag, replicas_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.api.resource import Resource
+
+__all__ = ["ScaledPods"]
+
+_OWNERS = (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS)
+"""The kinds that control their pods themselves."""
+_THERE, _READY = "there", "ready"
+
+
+class ScaledPods:
+    """One object that was scaled, and the pods that its scale's selector matches.
+
+    Args:
+        resource: its kind.
+        namespace: where it is.
+        name: its name.
+        uid: its UID.
+        selector: its pods' labels, as its scale tells them.
+        replicas: how many pods it was scaled to.
+    """
+
+    in_caller = False
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        selector: str,
+        replicas: int,
+    ) -> None:
+        self.namespace = namespace
+        self.target = Sighting(resource, name, uid)
+        self.pods = Tally(self._state)
+        self._known = BUILT_IN.get(resource.qualified) == resource
+        self._replicas = replicas
+        self._selector = selector
+        self._sources = (
+            Source(resource, namespace, self.target, name),
+            Source(PODS, namespace, self.pods, selector=selector, fields=SetPodFields),
+        )
+
+    @property
+    def subject(self) -> str:
+        """The object."""
+        return f"{self.target.noun} {self.namespace}/{self.target.name}"
+
+    @property
+    def goal(self) -> str:
+        """That its pods are ready."""
+        noun = "pod" if self._replicas == 1 else "pods"
+        return f"have exactly {self._replicas} {noun}, Running and ready"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the object and its pods."""
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Judge by the object's own counts, then by the pods, those being deleted included."""
+        absent = self.target.absence() or self.target.ending()
+        current = self.target.current
+        if absent is not None or current is None:
+            return absent or Pending("not found yet")
+        wanted = self._replicas
+        if self._known and (now := replicas_of(current)) != wanted:
+            return Failed(f"it was scaled to {now} meanwhile", Patience.LONG)
+        # Controllers of custom resources need not tell what they have observed.
+        tells = self._known or count_of(current, "observedGeneration")
+        if tells and (lag := generation_lag(current)):
+            return Pending(lag)
+        ready, there = self.pods.count(_READY), self.pods.count(_THERE)
+        if ready == there == wanted:
+            return self._own_counts(current) or Met()
+        return (
+            self._hindrance(current)
+            or stuck_pods(self.pods, wanted)
+            or Pending(f"{ready} of {wanted} ready: {self.pods.summary() or 'no pods'}")
+        )
+
+    def _own_counts(self, current: dict[str, Any]) -> Pending | None:
+        # What a wait returns shall say what the wait has seen.
+        if self._known:
+            for field in ("replicas", "readyReplicas"):
+                if (number := count_of(current, field)) != self._replicas:
+                    return Pending(f"status.{field} is {number}")
+        return None
+
+    def _hindrance(self, current: dict[str, Any]) -> Failed | None:
+        doom = None
+        if self.target.resource == DEPLOYMENTS:
+            doom = progress_doom(current)
+        if doom is None and self._known and self.pods.count(ALIVE) < self._replicas:
+            doom = replica_failure_doom(current)
+        return None if doom is None else Failed(doom.reason, doom.patience)
+
+    def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
+        if self.target.resource in _OWNERS and controller_uid(pod) != self.target.uid:
+            return State("of another owner")
+        if is_terminating(pod):
+            return State("being deleted", (_THERE,))
+        if is_finished(pod):
+            # It takes no place: its controller makes another one.
+            return State(phase_label(pod))
+        if running_ready(pod):
+            return State("ready", (_THERE, ALIVE, _READY))
+        label = phase_label(pod)
+        label = "Running, not ready" if label == "Running" else label
+        return State(label, (_THERE, ALIVE), doom=member_doom(pod, before))
+
+    def seen(self) -> str:
+        """Sum up its pods."""
+        return f"pods: {self.pods.summary() or 'none'}"
+
+    def result(self) -> dict[str, Any]:
+        """Return the object as it came last."""
+        return self.target.object()
+
+    def scope(self) -> Scope:
+        """Return the object and its pods."""
+        return Scope(
+            self.namespace,
+            objects=(self.target.reference(),),
+            pods=self._selector,
+            suspects=self.pods.suspects(),
+        )

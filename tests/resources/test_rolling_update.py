@@ -1,0 +1,183 @@
+"""The blocking rolling update: what is deleted, when, and how often it looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.api.resource import DEPLOYMENTS, PODS, REPLICATION_CONTROLLERS
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.resources.rolling_update import rolling_update
+from tests.resources.workloads import of
+from tests.resources.writing_session import WritingSession
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+WEB = {"metadata": {"name": "web", "uid": "uid-web"}, "spec": {"selector": {"app": "web"}}}
+
+
+@pytest.fixture
+def session() -> WritingSession:
+    session = WritingSession()
+    session.put(REPLICATION_CONTROLLERS, WEB)
+    for name in ("b", "a"):
+        session.put(PODS, of("web", name))
+    return session
+
+
+def test_one_by_one(client: ApiClient, session: WritingSession) -> None:
+    """Each is deleted by its UID after a pause; what is back is looked at every 5 s."""
+    moments = []
+
+    def replace(verb: str, name: str, what: Any) -> None:
+        moments.append(session.clock.monotonic())
+        session.drop(PODS, name)
+        session.at(33, session.put, PODS, of("web", f"new-{name}"))
+
+    session.then = replace
+    session.put(PODS, of("other", "stranger"))
+    session.put(PODS, of("web", "over", "Succeeded"))
+    session.put(PODS, of("web", "going", metadata={"deletionTimestamp": "now"}))
+    pods = rolling_update(client, "ci-1", "rc/web", "10s")
+
+    assert [pod["metadata"]["name"] for pod in pods] == ["new-a", "new-b"]
+    assert session.written == [
+        ("delete", "pods", name, {"uid": f"uid-{name}"}) for name in ("a", "b")
+    ]
+    assert moments == pytest.approx([0, 10], abs=0.1)
+    # Deleted at 0 and 10, the second one is back at 43: looks at 20, 25, 30, 35, 40 and 45.
+    assert session.clock.monotonic() == pytest.approx(45, abs=0.1)
+    assert session.count("get replicationcontrollers web") == 1
+    assert session.count("list pods app=web") == 1 + 6
+    assert session.count("watch") == 0
+
+
+def test_pods_that_are_still_being_deleted_are_not_back(
+    client: ApiClient, session: WritingSession
+) -> None:
+    def stop(verb: str, name: str, what: Any) -> None:
+        session.put(PODS, of("web", name, metadata={"deletionTimestamp": "now"}))
+
+    session.then = stop
+    with pytest.raises(WaitTimeout) as caught:
+        rolling_update(client, "ci-1", "rc/web", 1)
+
+    assert caught.value.args == (
+        "replicationcontroller ci-1/web did not have 2 pods again within 5m0s: "
+        "0 of 2 pods: 2 being deleted",
+    )
+    # 300 s at one look each 5 s, the first one at once.
+    assert 60 <= session.count("list pods app=web") - 1 <= 61
+
+
+def test_watching_ends_with_the_change(client: ApiClient, session: WritingSession) -> None:
+    def replace(verb: str, name: str, what: Any) -> None:
+        session.drop(PODS, name)
+        session.at(1.5, session.put, PODS, of("web", f"new-{name}"))
+
+    session.then = replace
+    rolling_update(client, "ci-1", "rc/web", 1, mode="watch")
+
+    assert session.clock.monotonic() == pytest.approx(2.5, abs=0.1)
+
+
+def test_what_is_gone_already_is_passed_over(client: ApiClient, session: WritingSession) -> None:
+    session.refuse(ApiError("no such pod", status=404, reason="NotFound"))
+
+    def replace(verb: str, name: str, what: Any) -> None:
+        session.drop(PODS, "a")
+        session.drop(PODS, "b")
+        session.put(PODS, of("web", "c"))
+        session.put(PODS, of("web", "d"))
+
+    session.then = replace
+    pods = rolling_update(client, "ci-1", "rc/web", 0)
+
+    assert [pod["metadata"]["name"] for pod in pods] == ["c", "d"]
+
+
+def test_what_is_refused_is_an_error(client: ApiClient, session: WritingSession) -> None:
+    session.refuse(ApiError("you may not", status=403, reason="Forbidden"))
+
+    with pytest.raises(ApiError, match="you may not"):
+        rolling_update(client, "ci-1", "rc/web", 0)
+
+    assert len(session.written) == 1
+
+
+def test_a_controller_that_is_deleted_makes_no_more(
+    client: ApiClient, session: WritingSession
+) -> None:
+    session.at(7, session.drop, REPLICATION_CONTROLLERS, "web")
+
+    with pytest.raises(WaitFailed) as caught:
+        rolling_update(client, "ci-1", "rc/web", 1)
+
+    assert caught.value.args == (
+        "replicationcontroller ci-1/web can no longer have 2 pods again: "
+        "the replicationcontroller was deleted",
+    )
+
+
+def test_no_pods_are_back_at_once(client: ApiClient, session: WritingSession) -> None:
+    for name in ("a", "b"):
+        session.drop(PODS, name)
+
+    assert rolling_update(client, "ci-1", "rc/web") == []
+    assert session.written == []
+    assert session.clock.monotonic() == pytest.approx(0, abs=0.1)
+
+
+def test_pods_of_a_deployment_are_those_of_its_replica_sets(
+    client: ApiClient, session: WritingSession
+) -> None:
+    labels = {"matchLabels": {"app": "web"}}
+    session.put(DEPLOYMENTS, {**WEB, "spec": {"selector": labels}})
+    session.put(PODS, of("rs", "c"))
+
+    def replace(verb: str, name: str, what: Any) -> None:
+        session.drop(PODS, name)
+        session.put(PODS, of("rs", f"new-{name}"))
+
+    session.then = replace
+    assert len(rolling_update(client, "ci-1", "deployment/web", 0)) == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "period", "text"),
+    [
+        (
+            "svc/web",
+            0,
+            "target='svc/web' is not valid: use one of rc, rs, deployment, statefulset, daemonset "
+            "and job with a name: 'rc/web'",
+        ),
+        (
+            "rc/web",
+            -1,
+            "update_period=-1 is not valid: use seconds (90), a timedelta, or a Go duration "
+            "('500ms', '90s', '1m30s'), not below zero",
+        ),
+    ],
+)
+def test_bad_arguments(
+    client: ApiClient, session: WritingSession, target: str, period: float, text: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        rolling_update(client, "ci-1", target, period)
+
+    assert str(caught.value) == text
+    assert session.requests == []
+
+
+def test_a_selector_of_everything_is_refused(client: ApiClient, session: WritingSession) -> None:
+    session.put(REPLICATION_CONTROLLERS, {**WEB, "spec": {"selector": {}}})
+
+    with pytest.raises(InvalidArgument) as caught:
+        rolling_update(client, "ci-1", "rc/web")
+
+    assert str(caught.value) == (
+        "target='rc/web' is not valid: its selector selects nothing in particular"
+    )
