@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from e2e.faults.catalogue import ALL
+from e2e.faults.families import FAMILIES
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.resources.catalogue import WAITS
 from pytest_kwait.suite.settings import DEFINITIONS
@@ -57,7 +59,23 @@ def settings() -> str:
     return table(("option", "environment", "ini", "per", "meaning"), rows)
 
 
-TABLES = {"waits.md": {"waits": waits}, "settings.md": {"settings": settings, "timeouts": timeouts}}
+def faults() -> str:
+    """Return what becomes of a wait that meets a fault."""
+    rows = [(fault.title, fault.watching, fault.polling, fault.takes) for fault in ALL]
+    return table(("fault", "in watch mode a wait", "in poll mode a wait", "that takes"), rows)
+
+
+def families() -> str:
+    """Return the waits that are put to every fault."""
+    rows = [(family.title, str(family.watches or "none")) for family in FAMILIES]
+    return table(("wait", "watches"), rows)
+
+
+TABLES = {
+    "faults.md": {"faults": faults, "families": families},
+    "waits.md": {"waits": waits},
+    "settings.md": {"settings": settings, "timeouts": timeouts},
+}
 
 
 def rendered(page: str) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.api.outage import SETTLING
 from pytest_kwait.clock import async_sleep
+from pytest_kwait.engine.error_policy import PATIENCE, REPEATS, retry_pauses
+from pytest_kwait.engine.stream import INACTIVITY
 
 from .exchange import status_body
 
 if TYPE_CHECKING:
     from .exchange import Exchange, Request
 
-__all__ = ["FAULTS", "REFUSALS", "RESET", "SILENCES", "TOO_BUSY", "TOO_OLD", "Door", "Fault"]
+__all__ = ["ALL", "FAULTS", "REFUSALS", "RESET", "SILENCES", "TOO_BUSY", "TOO_OLD", "Door", "Fault"]
 
 Harm = Callable[["Exchange"], Awaitable[None]]
 
@@ -34,6 +37,16 @@ _HALF = b'{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata"
 _GARBAGE = b"<html><body>It works!</body></html>\n"
 
 
+_FIRST, _MOST = retry_pauses().duration, retry_pauses().cap
+SOON = f"{_FIRST:g} to {2 * _FIRST:g} s at first, up to {2 * _MOST:g} s while it lasts"
+ON = "watches on from where it was"
+ANEW = "lists anew, and watches from there"
+AGAIN = "looks again after `poll`"
+UNMET = "meets no watch"
+DOUBT = f"{REPEATS} in a row end it: ApiError"
+REFUSED = "ends: ApiError"
+
+
 def _is_watch(request: Request) -> bool:
     return request.is_watch
 
@@ -49,6 +62,9 @@ class Fault:
         meets: which requests meet it.
         door: what new connections meet while it lasts.
         after: seconds for which a watch is let run before.
+        watching: what a wait in watch mode does.
+        polling: what a wait in poll mode does.
+        takes: how long it takes until that goes on.
     """
 
     title: str
@@ -57,6 +73,9 @@ class Fault:
     meets: Callable[[Request], bool] = lambda _: True
     door: Door = Door.OPEN
     after: float = 0.0
+    watching: str = ON
+    polling: str = AGAIN
+    takes: str = SOON
 
 
 async def _reset(exchange: Exchange) -> None:
@@ -188,50 +207,78 @@ def _status(code: int, reason: str, **headers: str) -> Harm:
     return harm
 
 
+def _watch_fault(title: str, answers: Harm, breaks: Harm, **told: Any) -> Fault:
+    return Fault(title, answers, breaks, meets=_is_watch, **{"polling": UNMET, **told})
+
+
 RESET = Fault("connection reset", _reset, _reset)
-TOO_OLD = Fault(
+TOO_OLD = _watch_fault(
     "410 as a line of the watch",
     _error_watch(410, "Expired"),
     _error_line(410, "Expired"),
-    meets=_is_watch,
+    watching=ANEW,
 )
 FAULTS = (
     RESET,
     Fault("connection closed without a word", _close, _close),
     Fault("answer cut in its middle by a reset", _half_answer_then_reset, _half_line_then_reset),
     Fault("answer cut in its middle by an end", _half_answer_then_close, _half_line_then_close),
-    Fault("watch ended within a line", _half_line_watch, _half_line_then_end, meets=_is_watch),
-    Fault("watch ended cleanly, at once", _empty_watch, _end, meets=_is_watch),
-    Fault("watch ended cleanly, later", _empty_watch, _end, meets=_is_watch, after=1.1),
+    _watch_fault("watch ended within a line", _half_line_watch, _half_line_then_end),
+    _watch_fault("watch ended cleanly, at once", _empty_watch, _end, watching=ANEW),
+    _watch_fault("watch ended cleanly, later", _empty_watch, _end, after=1.1, takes="no time"),
     TOO_OLD,
-    Fault("410 as the status", _status(410, "Expired"), _reset, meets=_is_watch),
-    Fault(
+    _watch_fault("410 as the status", _status(410, "Expired"), _reset, watching=ANEW),
+    _watch_fault(
         "500 as a line of the watch",
         _error_watch(500, "InternalError"),
         _error_line(500, "InternalError"),
-        meets=_is_watch,
     ),
-    Fault("429 with Retry-After: 1", _status(429, "TooManyRequests", Retry_After="1"), _reset),
+    Fault(
+        "429 with Retry-After: 1",
+        _status(429, "TooManyRequests", Retry_After="1"),
+        _reset,
+        takes="1 s longer",
+    ),
     Fault("500", _status(500, "InternalError"), _reset),
     Fault("503", _status(503, "ServiceUnavailable"), _reset),
     Fault("504", _status(504, "Timeout"), _reset),
-    Fault("HTML instead of JSON", _garbage, _garbage_line),
+    Fault(
+        "HTML instead of JSON",
+        _garbage,
+        _garbage_line,
+        watching=f"{ON}; {DOUBT}",
+        polling=f"{AGAIN}; {DOUBT}",
+    ),
     Fault("another protocol than HTTP", _no_http, _reset),
     Fault("connection refused", _reset, _reset, door=Door.SHUT),
     Fault("connection closed in the handshake", _reset, _reset, door=Door.SLAMMED),
 )
 """What passes by itself and says so at once: every wait outlives it."""
 
-SILENCES = (
-    Fault("stall before the headers", _silence, _silence),
-    Fault("headers that trickle in", _trickle, _silence),
-    Fault("stall after the headers", _headers_then_silence, _silence),
-    Fault("stall within the body", _half_answer_then_silence, _half_line_then_silence),
+_SILENT = f"{PATIENCE:g} s of a list, {INACTIVITY:g} s of a watch; a grace never runs out on it"
+
+SILENCES = tuple(
+    Fault(title, answers, breaks, watching=f"gives it up, and {ON}", takes=_SILENT)
+    for title, answers, breaks in (
+        ("stall before the headers", _silence, _silence),
+        ("headers that trickle in", _trickle, _silence),
+        ("stall after the headers", _headers_then_silence, _silence),
+        ("stall within the body", _half_answer_then_silence, _half_line_then_silence),
+    )
 )
 """Half-open connections, of which only time can tell that they are dead."""
 
+_HOLDS = f"no time; after an outage {SETTLING:g} s, in which it must hold"
+
 REFUSALS = tuple(
-    Fault(f"{code} {reason}", _status(code, reason), _reset)
+    Fault(
+        f"{code} {reason}",
+        _status(code, reason),
+        _reset,
+        watching=REFUSED,
+        polling=REFUSED,
+        takes=_HOLDS if code in (401, 403) else "no time",
+    )
     for code, reason in (
         (401, "Unauthorized"),
         (403, "Forbidden"),
@@ -243,5 +290,11 @@ REFUSALS = tuple(
 """What the server will say again however often it is asked: every wait ends at once."""
 
 TOO_BUSY = Fault(
-    "429 with Retry-After: 60", _status(429, "TooManyRequests", Retry_After="60"), _reset
+    "429 with Retry-After: 60",
+    _status(429, "TooManyRequests", Retry_After="60"),
+    _reset,
+    takes="60 s longer, or the limit of the wait",
 )
+
+ALL = (*FAULTS, *SILENCES, *REFUSALS, TOO_BUSY)
+"""Every fault, as the table in the documentation has them."""

@@ -1,35 +1,35 @@
-"""The families of waits, each with something of its own to wait for that a test can bring about.
-
-Nothing here depends on how fast a cluster's scheduler or kubelet is: pods name a scheduler that
-does not exist, so they stay as they are until the test binds them or writes their status.
-"""
+"""The families of waits, each with something of its own to wait for that a test can bring about."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_kwait import (
     cache,
     wait_for,
+    wait_for_deployment_complete,
+    wait_for_endpoint_count,
     wait_for_job_pods_running,
     wait_for_pods_on_minions,
+    wait_for_pods_running,
 )
 from pytest_kwait.api.resource import (
     CONFIG_MAPS,
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
     JOBS,
     PODS,
     REPLICATION_CONTROLLERS,
-    Resource,
+    SERVICES,
 )
-from pytest_kwait.api.session import Session
-from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.clock import Deadline
+
+from .place import Place, config_map, template
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait import PodInfo
     from pytest_kwait.engine.options import Mode
 
 __all__ = ["FAMILIES", "POLL", "Family", "Place"]
@@ -37,76 +37,10 @@ __all__ = ["FAMILIES", "POLL", "Family", "Place"]
 POLL = 0.1
 """Seconds between two looks in poll mode, and at what cannot be watched."""
 
-_PATIENCE = 20.0
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the awaited objects are, and the direct way to them.
-
-    Args:
-        client: a client that no fault stands before.
-        namespace: the namespace.
-        node: the name of a node.
-        pod_info: who is asked for the pods of a node; None for its kubelet.
-    """
-
-    client: ApiClient
-    namespace: str
-    node: str
-    pod_info: PodInfo | None = None
-
-    def create(self, resource: Resource, obj: dict[str, Any]) -> None:
-        """Create an object."""
-        session = Session.of(self.client)
-        session.create(resource, obj, self.namespace, deadline=_deadline())
-
-    def delete(self, resource: Resource, name: str) -> None:
-        """Delete an object."""
-        session = Session.of(self.client)
-        session.delete(resource, name, self.namespace, deadline=_deadline())
-
-    def wait_until_deleted(self, resource: Resource, name: str) -> None:
-        """Return once an object is gone."""
-        target = f"{resource.qualified}/{name}"
-        wait_for(self.client, self.namespace, target, "delete", timeout=_PATIENCE)
-
-    def pod_of(self, app: str) -> str:
-        """Return the name of the pod with this label, once there is one."""
-        pods = wait_for(
-            self.client,
-            self.namespace,
-            "pods",
-            lambda pods: len(pods) == 1,
-            selector=f"app={app}",
-            timeout=_PATIENCE,
-        )
-        assert isinstance(pods, list)
-        return str(pods[0]["metadata"]["name"])
-
-    def set_status(self, pod: str, status: dict[str, Any]) -> None:
-        """Write the status of a pod, as a kubelet does."""
-        Session.of(self.client).patch(
-            PODS,
-            pod,
-            {"status": status},
-            self.namespace,
-            subresource="status",
-            deadline=_deadline(),
-        )
-
-    def bind(self, pod: str) -> None:
-        """Put a pod on the node, as the scheduler does."""
-        target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": pod},
-            "target": target,
-        }
-        Session.of(self.client).create(
-            PODS, binding, self.namespace, name=pod, subresource="binding", deadline=_deadline()
-        )
+READY = {
+    "phase": "Running",
+    "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": None}],
+}
 
 
 class Family(ABC):
@@ -157,7 +91,7 @@ class JobWait(Family):
                 "apiVersion": "batch/v1",
                 "kind": "Job",
                 "metadata": {"name": self.name},
-                "spec": {"template": _template(self.name, restart="Never")},
+                "spec": {"template": template(self.name, restart="Never")},
             },
         )
 
@@ -197,7 +131,7 @@ class ConditionWait(Family):
 
     def prepare(self) -> None:
         """Create a pod."""
-        self.place.create(PODS, {"apiVersion": "v1", "kind": "Pod", **_template(self.name)})
+        self.place.create(PODS, {"apiVersion": "v1", "kind": "Pod", **template(self.name)})
 
     def wait(self, client: ApiClient, timeout: float) -> Any:
         """Wait for the condition Ready."""
@@ -225,7 +159,7 @@ class DeletionWait(Family):
 
     def prepare(self) -> None:
         """Create a config map."""
-        self.place.create(CONFIG_MAPS, _config_map(self.name))
+        self.place.create(CONFIG_MAPS, config_map(self.name))
 
     def wait(self, client: ApiClient, timeout: float) -> Any:
         """Wait for its deletion."""
@@ -255,7 +189,7 @@ class MinionsWait(Family):
                 "apiVersion": "v1",
                 "kind": "ReplicationController",
                 "metadata": {"name": self.name},
-                "spec": {"replicas": 1, "template": _template(self.name)},
+                "spec": {"replicas": 1, "template": template(self.name)},
             },
         )
 
@@ -279,6 +213,117 @@ class MinionsWait(Family):
         return [pod["spec"]["nodeName"] for pod in result] == [self.place.node]
 
 
+class PodSetWait(Family):
+    """A number of pods that are ready."""
+
+    title = "set of pods"
+
+    def prepare(self) -> None:
+        """Create a pod."""
+        self.place.create(PODS, {"apiVersion": "v1", "kind": "Pod", **template(self.name)})
+
+    def wait(self, client: ApiClient, timeout: float) -> Any:
+        """Wait for one that is Running and ready."""
+        return wait_for_pods_running(
+            client,
+            self.place.namespace,
+            1,
+            selector=f"app={self.name}",
+            timeout=timeout,
+            poll=POLL,
+        )
+
+    def bring_about(self) -> None:
+        """Let the pod be ready."""
+        self.place.set_status(self.name, READY)
+
+    def is_right(self, result: Any) -> bool:
+        """The pod."""
+        return [pod["metadata"]["name"] for pod in result] == [self.name]
+
+
+class DeploymentWait(Family):
+    """A deployment whose pod gets ready."""
+
+    title = "deployment"
+    watches = 3
+
+    def prepare(self) -> None:
+        """Create a deployment of one pod."""
+        spec = {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": self.name}},
+            "template": template(self.name),
+        }
+        self.place.create(
+            DEPLOYMENTS,
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": self.name},
+                "spec": spec,
+            },
+        )
+
+    def wait(self, client: ApiClient, timeout: float) -> Any:
+        """Wait until it is complete."""
+        return wait_for_deployment_complete(
+            client, self.place.namespace, self.name, timeout=timeout, poll=POLL
+        )
+
+    def bring_about(self) -> None:
+        """Let its pod be ready."""
+        self.place.set_status(self.place.pod_of(self.name), READY)
+
+    def is_right(self, result: Any) -> bool:
+        """The deployment, with its replica available."""
+        return bool(result["status"]["availableReplicas"] == 1)
+
+
+class EndpointsWait(Family):
+    """A service that gets an endpoint."""
+
+    title = "endpoints of a service"
+    watches = 2
+
+    def prepare(self) -> None:
+        """Create a service that selects nothing: its endpoints are made by hand."""
+        self.place.create(
+            SERVICES,
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": self.name},
+                "spec": {"ports": [{"port": 80}]},
+            },
+        )
+
+    def wait(self, client: ApiClient, timeout: float) -> Any:
+        """Wait for one endpoint."""
+        return wait_for_endpoint_count(
+            client, self.place.namespace, self.name, 1, timeout=timeout, poll=POLL
+        )
+
+    def bring_about(self) -> None:
+        """Create a slice with one endpoint."""
+        labels = {"kubernetes.io/service-name": self.name}
+        self.place.create(
+            ENDPOINT_SLICES,
+            {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {"name": self.name, "labels": labels},
+                "addressType": "IPv4",
+                "endpoints": [{"addresses": ["192.0.2.10"], "conditions": {"ready": True}}],
+                "ports": [{"port": 80}],
+            },
+        )
+
+    def is_right(self, result: Any) -> bool:
+        """The slice."""
+        return [each["metadata"]["name"] for each in result] == [self.name]
+
+
 class CacheWait(Family):
     """An informer that has synced and then learns of a change."""
 
@@ -286,7 +331,7 @@ class CacheWait(Family):
 
     def prepare(self) -> None:
         """Create what the first list must bring."""
-        self.place.create(CONFIG_MAPS, _config_map(self.name))
+        self.place.create(CONFIG_MAPS, config_map(self.name))
 
     def wait(self, client: ApiClient, timeout: float) -> Any:
         """Wait for the informer, then for the change; return the change."""
@@ -306,7 +351,7 @@ class CacheWait(Family):
 
     def bring_about(self) -> None:
         """Create another object."""
-        self.place.create(CONFIG_MAPS, _config_map(f"{self.name}-changed"))
+        self.place.create(CONFIG_MAPS, config_map(f"{self.name}-changed"))
 
     def is_right(self, result: Any) -> bool:
         """The other object."""
@@ -319,26 +364,8 @@ FAMILIES: tuple[type[Family], ...] = (
     ConditionWait,
     DeletionWait,
     MinionsWait,
+    PodSetWait,
+    DeploymentWait,
+    EndpointsWait,
     CacheWait,
 )
-
-
-def _template(name: str, *, restart: str = "Always") -> dict[str, Any]:
-    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "300"]}
-    return {
-        "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {
-            "schedulerName": "nobody",
-            "restartPolicy": restart,
-            "terminationGracePeriodSeconds": 0,
-            "containers": [container],
-        },
-    }
-
-
-def _config_map(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-
-
-def _deadline() -> Deadline:
-    return Deadline.after(_PATIENCE, SYSTEM_CLOCK)
