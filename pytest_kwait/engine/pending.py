@@ -8,15 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Protocol
 
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.timeline import Timeline
 
-__all__ = ["PENDING", "Onlooker", "PendingWait", "PendingWaits"]
+    # Where nothing waits, this module is all that is loaded: making a protocol costs more.
+    class Onlooker(Protocol):
+        """Who is told of waits that begin and end; called in the thread that waits."""
+
+        def begun(self, wait: PendingWait) -> None:
+            """Hear that a wait has begun."""
+            ...
+
+        def over(self, wait: PendingWait) -> None:
+            """Hear that a wait is over, however it ended; it is not in the list any more."""
+            ...
+
+
+__all__ = ["PENDING", "PendingWait", "PendingWaits"]
 
 
 class PendingWait:
@@ -53,18 +67,6 @@ class PendingWait:
     def __str__(self) -> str:
         elapsed = _whole_seconds(self.deadline.clock.monotonic() - self.started)
         return f"{self.text} (after {elapsed}, {self.left} left)"
-
-
-class Onlooker(Protocol):
-    """Who is told of waits that begin and end; called in the thread that waits."""
-
-    def begun(self, wait: PendingWait) -> None:
-        """Hear that a wait has begun."""
-        ...
-
-    def over(self, wait: PendingWait) -> None:
-        """Hear that a wait is over, however it ended; it is not in the list any more."""
-        ...
 
 
 class PendingWaits:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pytest
 
 MODULES = (
-    "pytest_kwait.plugin.options",
     "pytest_kwait.plugin.settings",
     "pytest_kwait.plugin.header",
     "pytest_kwait.plugin.markers",

@@ -1,4 +1,4 @@
-"""Where values come from: ini file, environment, command line, markers; each nearer one wins.
+"""Options, and where values come from: ini, environment, command line; each nearer one wins.
 
 The only module of the package that reads them.
 """
@@ -23,6 +23,22 @@ __all__ = ["other_kubeconfig", "read_settings", "run_settings", "run_settings_ke
 run_settings_key = pytest.StashKey[Settings]()
 
 _OPTIONS = (*(each for each in DEFINITIONS.values() if each.option), TIMEOUTS)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add an option and an ini name for each setting; values of all places are read later."""
+    group = parser.getgroup("kwait", "Kubernetes end-to-end waits (pytest-kwait)")
+    for definition in _OPTIONS:
+        default = "" if definition.default in (None, {}) else f" [{_shown(definition.default)}]"
+        text = f"{definition.help}{default}".replace("%", "%%")
+        group.addoption(
+            definition.flag,
+            dest=definition.ini,
+            action="append" if definition is TIMEOUTS else "store",
+            metavar=definition.metavar,
+            help=f"{text}; also {definition.env} and ini {definition.ini}",
+        )
+        parser.addini(definition.ini, definition.help, type="string", default=None)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -101,3 +117,9 @@ def _refuse_unknown(environ: Mapping[str, str]) -> None:
                 f"the environment has {name}, which is no setting of pytest-kwait: "
                 f"{suggestion(name, known, prefix='KWAIT_')}the names are {', '.join(known)}"
             )
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:g}" if isinstance(default, float) else str(default)
