@@ -16,6 +16,11 @@ class _Waiting(TypedDict, total=False):
     message: str | None
 
 
+class _Running(TypedDict, total=False):
+    # That it runs is all that is asked: a time would make every pod's status one of its kind.
+    pass
+
+
 class _Terminated(TypedDict, total=False):
     exitCode: int | None
     signal: int | None
@@ -25,7 +30,7 @@ class _Terminated(TypedDict, total=False):
 
 class _State(TypedDict, total=False):
     waiting: _Waiting | None
-    running: dict[str, Any] | None
+    running: _Running | None
     terminated: _Terminated | None
 
 

@@ -8,8 +8,10 @@ in case an event was lost on the way.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.clock import Deadline
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.session import Session
     from pytest_kwait.api.watch import Watch
+    from pytest_kwait.clock import Clock
     from pytest_kwait.engine.condition import Source
 
 __all__ = ["Audience", "Share", "Stream", "enter_list"]
@@ -35,6 +38,15 @@ INACTIVITY = 90.0
 
 INSTANT = 1.0
 """A watch that ends within so many seconds and without an event cannot be trusted."""
+
+GATHER = 0.02
+"""Seconds in which the events of a busy stream gather, to be read at one go."""
+
+_BUSY = 16
+"""So many events within `_BUSY_FOR` make a stream busy: what an event costs is mostly waking up."""
+
+_BUSY_FOR = 0.1
+_BLOCKED = 0.0005
 
 _RESET = 120.0
 _random = random.Random()  # noqa: S311 - spreads relists, keeps no secret
@@ -95,6 +107,35 @@ class Share:
     def close(self) -> None:
         """Be told nothing more; the last one to leave ends the stream."""
         self._stream.leave(self)
+
+
+class _Pace:
+    """How fast events come.
+
+    Args:
+        clock: time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asked = clock.monotonic()
+        self._last: deque[float] = deque([-math.inf] * _BUSY, _BUSY)
+
+    def is_busy(self) -> bool:
+        """Note an event; return whether it pays to let more of them gather before the next.
+
+        That is where they come thick and this one had to be waited for: whatever has gathered
+        already is read first.
+        """
+        now = self._clock.monotonic()
+        waited, self._asked = now - self._asked, now
+        first = self._last[0]
+        self._last.append(now)
+        return waited > _BLOCKED and now - first < _BUSY_FOR
+
+    def rested(self) -> None:
+        """Note that the next event is asked for now."""
+        self._asked = self._clock.monotonic()
 
 
 class Stream:
@@ -278,8 +319,10 @@ class Stream:
         try:
             with watch:
                 self._in_trouble = False
+                pace = _Pace(clock)
                 for event in watch:
                     events += 1
+                    gather = pace.is_busy()
                     self._version = event.resource_version or self._version
                     if event.type != "BOOKMARK":
                         for share in self._listed:
@@ -287,6 +330,9 @@ class Stream:
                                 share.source, event.type, event.object, event.raw
                             )
                             share.audience.take_in()
+                    if gather:
+                        self._ctx.wait(GATHER)
+                    pace.rested()
         except DeadlineExceeded:
             pass  # an end like any other
         finally:

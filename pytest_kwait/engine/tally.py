@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,11 +15,13 @@ import msgspec
 from pytest_kwait.engine.verdicts import Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from pytest_kwait.api.resource import Resource
 
-__all__ = ["Doom", "Entry", "State", "Tally", "whole"]
+__all__ = ["Doom", "Entry", "State", "StateMemo", "Tally", "whole"]
+
+_REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,37 @@ class Entry:
     hopeless_at: float = 0.0
 
 
+class StateMemo:
+    """What objects counted as, by their status: those that look alike are judged once.
+
+    The pods of a job are as like as peas once they run; to tell that costs a fifth of judging.
+
+    Args:
+        judge: what an object counts as, given the object and its doom so far. It reads nothing
+            but the object's status, and what else `recall` is given.
+    """
+
+    def __init__(self, judge: Callable[[dict[str, Any], Doom | None], State]) -> None:
+        self._judge = judge
+        self._states: dict[tuple[bytes, object, Doom | None], State] = {}
+
+    def recall(self, obj: dict[str, Any], before: Doom | None, other: object) -> State:
+        """Return what an object counts as.
+
+        Args:
+            obj: the object.
+            before: its doom so far.
+            other: what decides beside the status; hashable.
+        """
+        key = (msgspec.msgpack.encode(obj.get("status")), other, before)
+        state = self._states.get(key)
+        if state is None:
+            if len(self._states) >= _REMEMBERED:
+                self._states.clear()
+            state = self._states[key] = self._judge(obj, before)
+        return state
+
+
 class Tally:
     """The book of a source of many objects.
 
@@ -98,7 +134,7 @@ class Tally:
             self._count(state, 1)
         else:
             entry = before
-            if state != entry.state:
+            if state is not entry.state and state != entry.state:
                 self._count(entry.state, -1)
                 self._count(state, 1)
                 entry.state = state
@@ -135,7 +171,8 @@ class Tally:
 
     def summary(self) -> str:
         """Return how many objects there are of each label, most frequent first."""
-        return ", ".join(f"{n} {label}" for label, n in self._labels.most_common() if n > 0)
+        most = sorted(self._labels.items(), key=itemgetter(1), reverse=True)
+        return ", ".join([f"{n} {label}" for label, n in most])
 
     @property
     def doomed(self) -> int:
@@ -167,7 +204,8 @@ class Tally:
     def objects(self, resource: Resource) -> list[dict[str, Any]]:
         """Return the objects kept, sorted by name, decoded from the bytes that came."""
         entries = sorted(self._kept.values(), key=lambda entry: entry.name)
-        return [whole(resource, entry.raw) for entry in entries if entry.raw is not None]
+        with _uncollected():
+            return [whole(resource, entry.raw) for entry in entries if entry.raw is not None]
 
     def _count(self, state: State, by: int) -> None:
         self._labels[state.label] += by
@@ -179,6 +217,8 @@ class Tally:
     def _enter_doom(self, entry: Entry, now: float) -> None:
         doom = entry.state.doom
         if doom is None:
+            if not self._doomed:
+                return
             self._doomed.pop(entry.uid, None)
         elif entry.uid not in self._doomed:
             entry.doomed_at = now
@@ -188,6 +228,18 @@ class Tally:
         elif entry.uid not in self._hopeless:
             entry.hopeless_at = now
             self._hopeless[entry.uid] = entry
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Make many objects that all stay, without the collector going through them time and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _nth(entries: dict[str, Entry], n: int) -> Entry:

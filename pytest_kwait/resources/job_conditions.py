@@ -13,7 +13,7 @@ from pytest_kwait.api.resource import JOBS, PODS
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.options import check_count, check_name, check_namespace
 from pytest_kwait.engine.sighting import Sighting
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.tally import Doom, State, StateMemo, Tally
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.doom.pods import start_doom
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["JobCondition", "JobOutcome", "JobPods"]
 
 _ALIVE = "alive"
+_OF_ANOTHER = State("of another owner")
 
 
 class JobCondition:
@@ -66,6 +67,7 @@ class JobCondition:
         self.job = Sighting(JOBS, check_name("job", job), uid)
         self.goal = goal
         self._phase = phase
+        self._states = StateMemo(self._judged)
         self.pods = Tally(self._pod_state)
         self._job_source = Source(JOBS, namespace, self.job, name=job, fields=JobFields)
         self._sources: tuple[Source, ...] = (self._job_source,)
@@ -115,7 +117,10 @@ class JobCondition:
     def _pod_state(self, pod: dict[str, Any], before: Doom | None) -> State:
         # A selector made by hand may match what an earlier Job has left.
         if controller_uid(pod) not in ("", self._selected_for):
-            return State("of another owner")
+            return _OF_ANOTHER
+        return self._states.recall(pod, before, is_terminating(pod))
+
+    def _judged(self, pod: dict[str, Any], before: Doom | None) -> State:
         phase = phase_of(pod)
         alive = not is_finished(pod) and not is_terminating(pod)
         return State(

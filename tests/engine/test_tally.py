@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import gc
 from typing import Any
 
+import pytest
+
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.tally import Doom, State, StateMemo, Tally
 from pytest_kwait.engine.verdicts import Patience
 
 SURE = Doom("never", Patience.SHORT)
@@ -84,3 +87,41 @@ def test_doom_lasts_while_it_changes_its_words_and_ends_with_a_break() -> None:
     second = tally.nth_doomed(1)
     assert second is not None
     assert second[1:] == (Patience.SHORT, 8.0)
+
+
+def test_objects_that_look_alike_are_judged_once() -> None:
+    judged: list[dict[str, Any]] = []
+
+    def judge(obj: dict[str, Any], before: Doom | None) -> State:
+        judged.append(obj)
+        return State(obj["status"]["phase"])
+
+    memo = StateMemo(judge)
+    doom = Doom("stuck", Patience.LONG)
+    first = memo.recall({"metadata": {"name": "a"}, "status": {"phase": "Running"}}, None, False)
+    again = memo.recall({"metadata": {"name": "b"}, "status": {"phase": "Running"}}, None, False)
+    assert first is again
+    memo.recall({"metadata": {"name": "b"}, "status": {"phase": "Running"}}, doom, False)
+    memo.recall({"metadata": {"name": "b"}, "status": {"phase": "Running"}}, None, True)
+    memo.recall({"metadata": {"name": "b"}, "status": {"phase": "Failed"}}, None, False)
+    assert len(judged) == 4
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    memo = StateMemo(lambda obj, before: State("pod"))
+    for number in range(3000):
+        memo.recall({"status": {"message": str(number)}}, None, False)
+    assert len(memo._states) <= 1024
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
+    was_enabled = gc.isenabled()
+    tally = Tally(lambda pod, _: State("pod", keep=True))
+    tally.put({"metadata": {"name": "a", "uid": "a"}}, b'{"metadata":{"name":"a"}}', 0.0)
+    try:
+        (gc.enable if enabled else gc.disable)()
+        assert [obj["metadata"]["name"] for obj in tally.objects(PODS)] == ["a"]
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()

@@ -1,0 +1,256 @@
+"""What a wait on a job of 5,000 pods costs: bar a tenth of the official client's typed Watch.
+
+Run it as `python -m benchmarks.job_5000 KUBECONFIG [PODS]`. The server needs no kubelet and no
+controllers: the job belongs to nobody (`managedBy`), its pods to a scheduler that does not exist,
+and two processes write their statuses, 200 a second or more.
+
+Two further processes look at the same stream at the same time, one with
+`wait_for_job_pods_running`, one with `kubernetes.watch.Watch` counting the pods that run. What
+counts is the processor's time of each from before the first status to after the last.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import resource
+import sys
+import threading
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from kubernetes import client, config, watch
+
+from pytest_kwait import wait_for_job_pods_running
+from pytest_kwait.api.resource import JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from pytest_kwait.api.session import Session
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.engine.pending import PENDING
+from pytest_kwait.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+
+BAR = 0.1
+WRITERS = 2
+RATE = 250.0
+LIMIT = 900.0
+JOB = "sleepers"
+
+
+def main() -> int:
+    """Print both costs; exit 1 above the bar."""
+    kubeconfig = sys.argv[1]
+    pods = int(sys.argv[2]) if len(sys.argv) > 2 else 5000
+    session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
+    namespace = f"job-5000-{random.randrange(16**6):06x}"
+    with ExitStack() as cleanup:
+        cleanup.callback(clean, session, namespace)
+        uid = prepare(session, namespace, pods)
+        spawn = multiprocessing.get_context("spawn")
+
+        def start(function: Any, *arguments: Any) -> Connection:
+            ours, theirs = spawn.Pipe()
+            process = spawn.Process(target=function, args=(theirs, kubeconfig, *arguments))
+            process.start()
+            theirs.close()
+            cleanup.callback(process.join, 10.0)
+            cleanup.callback(process.terminate)
+            return ours
+
+        writers = [start(write, namespace, uid, pods, part) for part in range(WRITERS)]
+        for pipe in writers:
+            pipe.recv()
+        readers = {
+            "pytest_kwait.wait_for_job_pods_running": start(ours, namespace, uid, pods),
+            "kubernetes.watch.Watch, typed": start(theirs, namespace, uid, pods),
+        }
+        for pipe in readers.values():
+            pipe.recv()
+        begun = SYSTEM_CLOCK.monotonic()
+        for pipe in (*readers.values(), *writers):
+            pipe.send("go")
+        for pipe in writers:
+            pipe.recv()
+        took = SYSTEM_CLOCK.monotonic() - begun
+        costs = {name: pipe.recv() for name, pipe in readers.items()}
+    print(f"{pods} pods of two containers, {pods / took:.0f} statuses a second")
+    for name, (seconds, megabytes) in costs.items():
+        cost = f"{seconds:7.2f} s of CPU  {seconds / pods * 1e6:7.0f} us an event"
+        print(f"  {name:<40} {cost}   peak {megabytes:5.0f} MB")
+    one, other = (seconds for seconds, _ in costs.values())
+    print(f"  ratio {one / other:.3f}, bar {BAR}")
+    return int(one / other > BAR)
+
+
+def prepare(session: Session, namespace: str, pods: int) -> str:
+    """Make the job; return its UID."""
+    session.create(NAMESPACES, {"metadata": {"name": namespace}}, deadline=soon())
+    with suppress(ApiError):  # where controllers run they make it
+        account = {"metadata": {"name": "default"}}
+        session.create(SERVICE_ACCOUNTS, account, namespace, deadline=soon())
+    job = {
+        "metadata": {"name": JOB},
+        "spec": {
+            "managedBy": "benchmarks.example.com/job-5000",
+            "parallelism": pods,
+            "completions": pods,
+            "template": {"spec": pod_spec()},
+        },
+    }
+    created = session.create(JOBS, job, namespace, deadline=soon())
+    return str(created["metadata"]["uid"])
+
+
+def clean(session: Session, namespace: str) -> None:
+    """Leave the rest to the namespace controller."""
+    with suppress(ApiError):
+        session.delete(NAMESPACES, namespace, deadline=soon())
+
+
+def soon() -> Deadline:
+    """Return the limit of one request."""
+    return Deadline.after(30.0)
+
+
+def selector_of(uid: str) -> str:
+    """Return the selector of the job's pods."""
+    return f"batch.kubernetes.io/controller-uid={uid}"
+
+
+def pod_spec() -> dict[str, Any]:
+    """Return the spec of a pod as tests have them: two containers, some environment."""
+    environment = [{"name": f"SETTING_{i}", "value": f"value-{i:032d}"} for i in range(25)]
+    containers = [
+        {"name": name, "image": "busybox:1.36", "command": ["sleep", "60"], "env": environment}
+        for name in ("main", "sidecar")
+    ]
+    return {
+        "restartPolicy": "Never",
+        "schedulerName": "nobody",
+        "automountServiceAccountToken": False,
+        "containers": containers,
+    }
+
+
+def pod_status(number: int) -> dict[str, Any]:
+    """Return what a kubelet reports of a pod that runs."""
+    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    now = "2026-01-01T00:00:00Z"
+    address = f"10.244.{number // 250}.{number % 250 + 1}"
+    return {
+        "phase": "Running",
+        "startTime": now,
+        "hostIP": "10.0.0.1",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": now} for kind in kinds
+        ],
+        "containerStatuses": [
+            {
+                "name": name,
+                "image": "docker.io/library/busybox:1.36",
+                "imageID": f"docker.io/library/busybox@sha256:{number:064d}",
+                "containerID": f"containerd://{number:064d}",
+                "ready": True,
+                "started": True,
+                "restartCount": 0,
+                "lastState": {},
+                "state": {"running": {"startedAt": now}},
+            }
+            for name in ("main", "sidecar")
+        ],
+    }
+
+
+def write(
+    pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: int, part: int
+) -> None:
+    """Make every second pod, and write their statuses once told to."""
+    session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": JOB, "uid": uid, "controller": True}
+    labels = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": JOB}
+    numbers = range(part, pods, WRITERS)
+    for number in numbers:
+        metadata = {"name": f"{JOB}-{number:05d}", "labels": labels, "ownerReferences": [owner]}
+        pod = {"metadata": metadata, "spec": pod_spec()}
+        session.create(PODS, pod, namespace, deadline=soon())
+    pipe.send("made")
+    pipe.recv()
+    begun = SYSTEM_CLOCK.monotonic()
+    for done, number in enumerate(numbers):
+        SYSTEM_CLOCK.sleep(begun + done * WRITERS / RATE - SYSTEM_CLOCK.monotonic())
+        patch = {"status": pod_status(number)}
+        name = f"{JOB}-{number:05d}"
+        session.patch(PODS, name, patch, namespace, subresource="status", deadline=soon())
+    pipe.send("written")
+
+
+def read(pipe: Connection, wait: Callable[[], object], ready: Callable[[], bool]) -> None:
+    """Wait in a thread, and tell what it has cost since the signal to go."""
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not ready():
+        SYSTEM_CLOCK.sleep(0.1)
+    SYSTEM_CLOCK.sleep(1.0)
+    pipe.send("watching")
+    pipe.recv()
+    before = cpu_seconds()
+    thread.join(LIMIT)
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    pipe.send((cpu_seconds() - before, megabytes))
+
+
+def cpu_seconds() -> float:
+    """Return what this process has used of the processors so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def ours(pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: int) -> None:
+    """Wait for all pods with a function of ours."""
+    api = config.new_client_from_config(kubeconfig)  # type: ignore[no-untyped-call]
+
+    def wait() -> None:
+        found = wait_for_job_pods_running(api, namespace, JOB, pods, timeout=LIMIT)
+        assert len(found) == pods
+
+    def ready() -> bool:
+        # Said once everything has been listed.
+        return any(wait.timeline.last.startswith("0 of") for wait in PENDING.waits())
+
+    read(pipe, wait, ready)
+
+
+def theirs(pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: int) -> None:
+    """Count the pods that run as the official client's documentation shows it."""
+    v1 = client.CoreV1Api(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
+    selector = selector_of(uid)
+    listed: Any = v1.list_namespaced_pod(namespace, limit=1)
+    version = listed.metadata.resource_version
+
+    def wait() -> None:
+        running = set()
+        watching: Any = watch.Watch  # untyped
+        stream = watching().stream(
+            v1.list_namespaced_pod,
+            namespace,
+            label_selector=selector,
+            resource_version=version,
+        )
+        for event in stream:
+            pod = event["object"]
+            if pod.status.phase == "Running" and event["type"] != "DELETED":
+                running.add(pod.metadata.uid)
+            else:
+                running.discard(pod.metadata.uid)
+            if len(running) == pods:
+                return
+
+    read(pipe, wait, lambda: True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.engine.stream import _Pace
+from pytest_kwait.testing import FakeClock
+
+
+def busy(clock: FakeClock, pace: _Pace, events: int, apart: float) -> list[bool]:
+    said = []
+    for _ in range(events):
+        clock.advance(apart)
+        said.append(pace.is_busy())
+        pace.rested()
+    return said
+
+
+@pytest.mark.parametrize(
+    ("apart", "from_event"),
+    [(0.004, 17), (0.006, 17), (0.007, None), (1.0, None), (0.0001, None)],
+)
+def test_events_gather_where_they_come_thick_one_by_one(
+    apart: float, from_event: int | None
+) -> None:
+    clock = FakeClock()
+    said = busy(clock, _Pace(clock), 30, apart)
+    assert (said.index(True) + 1 if any(said) else None) == from_event
+    assert said == sorted(said)
+
+
+def test_a_quiet_moment_begins_anew() -> None:
+    clock = FakeClock()
+    pace = _Pace(clock)
+    assert busy(clock, pace, 20, 0.004)[-1]
+    clock.advance(0.2)
+    assert not any(busy(clock, pace, 15, 0.004))
+
+
+def test_what_was_done_with_an_event_is_no_wait_for_the_next() -> None:
+    clock = FakeClock()
+    pace = _Pace(clock)
+    for _ in range(30):
+        clock.advance(0.0001)
+        assert not pace.is_busy()
+        clock.advance(0.004)
+        pace.rested()
