@@ -98,7 +98,7 @@ def test_a_definition_that_goes(kwait: Bench, group: str, wait_for_crd_establish
         "kind": "Widget",
         "metadata": {"name": "held", "finalizers": ["example.com/hold"]},
     }
-    kwait.create(held)
+    kwait.apply(held)
     kwait.delete(f"crd/widgets.{group}")
     try:
         with raises(WaitFailed, "the customresourcedefinition is being deleted"):

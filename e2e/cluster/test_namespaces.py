@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.raising import raises
-from pytest_kwait import WaitTimeout
+from pytest_kwait import WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,6 +83,19 @@ def test_namespaces_that_go_and_one_that_is_kept(
     told = "being deleted: 1 configmaps left; held by example.com/hold on 1 object"
     with raises(WaitTimeout, told):
         wait_for_namespaces_deleted([held], timeout="1s")
+
+
+def test_nothing_comes_into_a_namespace_that_goes(
+    kwait: Bench, held: str, wait_for_pod_running: Wait, wait_for: Wait
+) -> None:
+    """A wait for what is not there yet ends early: nobody can create it any more."""
+    kwait.delete(f"namespace/{held}")
+
+    told = f"namespace {held} is being deleted: nothing can be created in it"
+    with raises(WaitFailed, f"pod {held}/late can no longer .*: {told}"):
+        wait_for_pod_running("late", namespace=held, timeout="1m", grace="500ms")
+    with raises(WaitFailed, told):
+        wait_for(["cm/held", "job/late"], "create", namespace=held, timeout="1m", grace="500ms")
 
 
 def test_a_namespace_that_nobody_deletes(namespace: str, wait_for_namespaces_deleted: Wait) -> None:

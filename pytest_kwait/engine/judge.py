@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
     from pytest_kwait.engine.condition import Condition, Timed
     from pytest_kwait.engine.options import WaitSettings
+    from pytest_kwait.engine.premises import Premise
 
 __all__ = ["Judge", "Ruling"]
 
@@ -44,12 +45,20 @@ class Judge:
         condition: what is awaited.
         settings: the wait's options.
         clock: what graces are measured by.
+        premise: what must hold for an object to be created; None not to look.
     """
 
-    def __init__(self, condition: Condition, settings: WaitSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        condition: Condition,
+        settings: WaitSettings,
+        clock: Clock,
+        premise: Premise | None = None,
+    ) -> None:
         self._condition = condition
         self._settings = settings
         self._clock = clock
+        self._premise = premise
         timed = hasattr(condition, "tell_time")
         self._timed = cast("Timed", condition) if timed else None
         self._started = clock.monotonic()
@@ -78,6 +87,8 @@ class Judge:
         if self._timed is not None:
             self._timed.tell_time(now, fresh=fresh)
         verdict = self._condition.verdict()
+        if self._premise is not None and isinstance(verdict, Pending):
+            verdict = self._premise.judge(verdict, now, fresh=fresh)
         match verdict:
             case Met():
                 ruling = self._rule_met(verdict, now, fresh)
@@ -85,6 +96,7 @@ class Judge:
                 ruling = self._rule_failed(verdict, now, fresh)
             case Pending():
                 due = math.inf if self._timed is None else self._timed.due
+                due = due if self._premise is None else min(due, self._premise.due)
                 ruling = Ruling(verdict, final=False, due=due)
                 self._record(now, verdict.reason)
         if not isinstance(verdict, Met):

@@ -70,7 +70,7 @@ class Sighting:
         if self.current is None:
             if self.deleted:
                 return Failed(f"the {self.noun} was deleted")
-            return Pending("not found yet")
+            return Pending("not found yet", absent=True)
         if self.uids() != (self.uid,):
             return Failed(f"the {self.noun} was deleted and created anew under another UID")
         return None

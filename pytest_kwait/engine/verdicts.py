@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +42,11 @@ class Pending:
 
     Args:
         reason: what is missing, in a few words.
+        absent: whether a named object is missing that would have to be created.
     """
 
     reason: str
+    absent: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

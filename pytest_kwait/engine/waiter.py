@@ -11,6 +11,7 @@ from pytest_kwait.engine.evidence import gather
 from pytest_kwait.engine.judge import Judge
 from pytest_kwait.engine.pending import PENDING, PendingWait
 from pytest_kwait.engine.poll_mode import PollMode
+from pytest_kwait.engine.premises import Premise
 from pytest_kwait.engine.redaction import redaction
 from pytest_kwait.engine.report import WaitReport
 from pytest_kwait.engine.verdicts import Failed
@@ -50,7 +51,10 @@ def wait_for_condition(
     """
     settings = replace(settings, time_scale=session.time_scale)
     deadline = deadline or Deadline.after(settings.timeout, session.clock)
-    judge = Judge(condition, settings, session.clock)
+    premise = None
+    if settings.fail_fast:
+        premise = Premise(session, condition, deadline, settings.short_grace)
+    judge = Judge(condition, settings, session.clock, premise)
     troubles = Troubles(session.clock)
     mode = WatchMode if settings.mode == "watch" else PollMode
     looking = mode(

@@ -134,6 +134,7 @@ class SeveralConditions:
     def verdict(self) -> Verdict:
         """Judge by the one that is worst off."""
         pending = []
+        absent = False
         for part in self._parts:
             verdict = part.verdict()
             if isinstance(verdict, Failed):
@@ -141,7 +142,8 @@ class SeveralConditions:
                 return Failed(reason, verdict.patience, verdict.since)
             if isinstance(verdict, Pending):
                 pending.append(f"{part.subject}: {verdict.reason}")
-        return Pending("; ".join(pending)) if pending else Met()
+                absent = absent or verdict.absent
+        return Pending("; ".join(pending), absent=absent) if pending else Met()
 
     def seen(self) -> str:
         """Say of each what is there."""

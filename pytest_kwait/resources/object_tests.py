@@ -283,8 +283,10 @@ class AllOf:
         for verdict in verdicts:
             if isinstance(verdict, Failed):
                 return verdict
-        missing = [verdict.reason for verdict in verdicts if isinstance(verdict, Pending)]
-        return Pending("; ".join(dict.fromkeys(missing))) if missing else Met()
+        pending = [verdict for verdict in verdicts if isinstance(verdict, Pending)]
+        text = "; ".join(dict.fromkeys(verdict.reason for verdict in pending))
+        absent = any(verdict.absent for verdict in pending)
+        return Pending(text, absent=absent) if pending else Met()
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +321,8 @@ class AnyOf:
         text = "; ".join(dict.fromkeys(reasons))
         lost = [verdict for verdict in verdicts if isinstance(verdict, Failed)]
         if len(lost) < len(verdicts):
-            return Pending(text)
+            pending = [verdict for verdict in verdicts if isinstance(verdict, Pending)]
+            return Pending(text, absent=all(verdict.absent for verdict in pending))
         # The part that may come for longest decides how long to hope.
         order = list(Patience)
         return Failed(text, max((part.patience for part in lost), key=order.index))

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait as kw
+from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.resource import (
+    BUILT_IN,
     CONFIG_MAPS,
     EVENTS,
     NAMESPACES,
+    PODS,
     SERVICE_ACCOUNTS,
 )
 from pytest_kwait.engine.verdicts import Pending
-from pytest_kwait.errors import InvalidArgument, WaitTimeout
+from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.resources.catalogue import WAITS
 from pytest_kwait.resources.doom.namespaces import what_keeps
 from pytest_kwait.resources.events import event
 from pytest_kwait.resources.namespaces import namespaces_deleted
@@ -264,3 +268,61 @@ def test_what_names_no_event(given: Any, text: str) -> None:
         event("ci-1", **given)
 
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("wait_for_pod_ready", ("late",)),
+        ("wait_for_job_complete", ("late",)),
+        ("wait_for_job_pods_running", ("late", 2)),
+        ("wait_for_default_service_account", ()),
+        ("wait_for_hpa_replicas", ("late", 2)),
+        ("wait_for", ("cm/late", "create")),
+        ("wait_for", ("pod/late", kw.all_of("condition=Ready", "jsonpath={.status.podIP}"))),
+        ("wait_for", ("pod/late", kw.any_of("condition=Ready", "jsonpath={.status.podIP}"))),
+        ("wait_for", ("pod/late", kw.stable_for("3s", "condition=Ready"))),
+        ("wait_for", (["cm/there", "cm/late"], "create")),
+    ],
+)
+def test_nothing_comes_into_a_namespace_that_goes(
+    client: ApiClient,
+    session: FakeSession,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    arguments: Any,
+) -> None:
+    def resolve(kind: str, api_version: str | None = None, **_: Any) -> Any:
+        return match_resource(BUILT_IN.values(), kind, api_version)
+
+    monkeypatch.setattr(session, "resolve", resolve)
+    session.put(NAMESPACES, namespace("ci-1", **GOING))
+    session.put(CONFIG_MAPS, {"metadata": {"name": "there"}})
+
+    with pytest.raises(WaitFailed) as caught:
+        WAITS[name].function(client, "ci-1", *arguments)
+
+    told = "namespace ci-1 is being deleted: nothing can be created in it"
+    assert caught.value.args[0].endswith(told)
+    assert session.clock.monotonic() == 10.0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("pod/web", "delete"),
+        (["pod/late", "pod/web"], "delete"),
+        ("pod/web", kw.any_of("delete", "condition=Ready")),
+    ],
+)
+def test_what_goes_with_its_namespace_is_waited_for(
+    client: ApiClient, session: FakeSession, monkeypatch: pytest.MonkeyPatch, arguments: Any
+) -> None:
+    monkeypatch.setattr(session, "resolve", lambda *_, **__: PODS)
+    session.put(NAMESPACES, namespace("ci-1", **GOING))
+    session.put(PODS, {"metadata": {"name": "web"}})
+    session.at(40, session.drop, PODS, "web")
+
+    kw.wait_for(client, "ci-1", *arguments)
+
+    assert session.clock.monotonic() == 40.0
