@@ -1,0 +1,61 @@
+"""The whole message of every state that ends a wait on pods and jobs, in `messages/`.
+
+`python -m tests.resources.test_doom_messages` writes them anew, to be read before they are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from pytest_kwait.api.session import Session
+from pytest_kwait.engine import stream
+from pytest_kwait.wait import Backoff
+from tests.engine.fake_session import FakeSession
+from tests.resources.doomed import DOOMED
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.errors import WaitFailed, WaitTimeout
+
+FOLDER = Path(__file__).parent / "messages"
+
+
+class _Client:
+    session: FakeSession
+
+
+def failure(name: str) -> WaitFailed | WaitTimeout:
+    """Return how a wait for it ends, with default settings."""
+    doomed, session, client = DOOMED[name], FakeSession(), _Client()
+    client.session = session
+    doomed.enter(session)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream, "retry_pauses", lambda: Backoff(0.1, steps=1))
+        patch.setattr(Session, "of", staticmethod(lambda client: client.session))
+        with pytest.raises(doomed.error) as caught:
+            doomed.wait(cast("ApiClient", client))
+    return cast("WaitFailed | WaitTimeout", caught.value)
+
+
+@pytest.mark.parametrize("name", DOOMED)
+def test_messages(name: str) -> None:
+    error = failure(name)
+
+    assert str(error) + "\n" == (FOLDER / f"{name}.txt").read_text()
+    lines = str(error).splitlines()
+    assert max(len(line) for line in lines if not line.startswith("  try: ")) <= 92
+    assert json.loads(json.dumps(error.evidence))["reason"] == error.evidence["reason"]
+
+
+def test_every_message_is_of_a_state() -> None:
+    assert {file.stem for file in FOLDER.iterdir()} == set(DOOMED)
+
+
+if __name__ == "__main__":
+    for each in DOOMED:
+        (FOLDER / f"{each}.txt").write_text(f"{failure(each)}\n")
