@@ -33,6 +33,12 @@ if TYPE_CHECKING:
         wait_for_named_authorization_update,
     )
     from pytest_kwait.resources.autoscalers import wait_for_hpa_replicas
+    from pytest_kwait.resources.claims import (
+        wait_for_persistent_volume_claim_deleted,
+        wait_for_persistent_volume_claim_phase,
+        wait_for_persistent_volume_claims_phase,
+        wait_for_pvc_finalizer,
+    )
     from pytest_kwait.resources.combinators import all_of, any_of, consistently, not_, stable_for
     from pytest_kwait.resources.containers import (
         wait_for_container_running,
@@ -95,6 +101,11 @@ if TYPE_CHECKING:
         wait_for_node_schedulable,
     )
     from pytest_kwait.resources.object_counts import at_least, at_most, exactly
+    from pytest_kwait.resources.persistent_volumes import (
+        wait_for_persistent_volume_deleted,
+        wait_for_persistent_volume_phase,
+        wait_for_pv_finalizer,
+    )
     from pytest_kwait.resources.pod_info import FakePodInfo, PodInfo
     from pytest_kwait.resources.pod_lifetimes import (
         wait_for_pod_not_found,
@@ -159,6 +170,15 @@ if TYPE_CHECKING:
         wait_for_stateful_set_status_available_replicas,
         wait_for_stateful_set_status_ready_replicas,
         wait_for_stateful_set_status_replicas,
+    )
+    from pytest_kwait.resources.volume_attachments import (
+        wait_for_volume_attachment_attached,
+        wait_for_volume_attachment_created,
+        wait_for_volume_attachment_terminated,
+    )
+    from pytest_kwait.resources.volume_bindings import (
+        wait_for_pv_and_pvc,
+        wait_for_pv_claim_bound_phase,
     )
     from pytest_kwait.resources.webhooks import wait_for_webhook_ready
     from pytest_kwait.suite.bench import Bench
@@ -259,6 +279,11 @@ __all__ = [
     "wait_for_number_of_pods",
     "wait_for_observed_deployment",
     "wait_for_observed_replica_set",
+    "wait_for_persistent_volume_claim_deleted",
+    "wait_for_persistent_volume_claim_phase",
+    "wait_for_persistent_volume_claims_phase",
+    "wait_for_persistent_volume_deleted",
+    "wait_for_persistent_volume_phase",
     "wait_for_pod_condition",
     "wait_for_pod_failed_reason",
     "wait_for_pod_no_longer_running",
@@ -284,6 +309,10 @@ __all__ = [
     "wait_for_pods_with_label_running_ready",
     "wait_for_pods_with_label_scheduled",
     "wait_for_pods_with_scheduling_gates",
+    "wait_for_pv_and_pvc",
+    "wait_for_pv_claim_bound_phase",
+    "wait_for_pv_finalizer",
+    "wait_for_pvc_finalizer",
     "wait_for_ready_replica_set",
     "wait_for_replica_set_desired_replicas",
     "wait_for_replica_set_target_available_replicas",
@@ -301,6 +330,9 @@ __all__ = [
     "wait_for_stateful_set_status_ready_replicas",
     "wait_for_stateful_set_status_replicas",
     "wait_for_total_healthy",
+    "wait_for_volume_attachment_attached",
+    "wait_for_volume_attachment_created",
+    "wait_for_volume_attachment_terminated",
     "wait_for_webhook_ready",
 ]
 

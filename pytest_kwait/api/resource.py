@@ -45,6 +45,7 @@ __all__ = [
     "STANDARD_VERBS",
     "STATEFUL_SETS",
     "STORAGE_CLASSES",
+    "VOLUME_ATTACHMENTS",
     "Resource",
     "split_api_version",
 ]
@@ -227,6 +228,13 @@ ENDPOINT_SLICES = _built_in("discovery.k8s.io/v1", "endpointslices", "EndpointSl
 STORAGE_CLASSES = _built_in(
     "storage.k8s.io/v1", "storageclasses", "StorageClass", "sc", namespaced=False
 )
+VOLUME_ATTACHMENTS = _built_in(
+    "storage.k8s.io/v1",
+    "volumeattachments",
+    "VolumeAttachment",
+    namespaced=False,
+    subresources=_STATUS,
+)
 PRIORITY_CLASSES = _built_in(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "pc", namespaced=False
 )
@@ -272,6 +280,7 @@ BUILT_IN: Mapping[str, Resource] = MappingProxyType(
             LEASES,
             ENDPOINT_SLICES,
             STORAGE_CLASSES,
+            VOLUME_ATTACHMENTS,
             PRIORITY_CLASSES,
             CUSTOM_RESOURCE_DEFINITIONS,
         )

@@ -39,8 +39,8 @@ if hasattr(os, "register_at_fork"):
 def share_of(session: Session, source: Source, audience: Audience, deadline: Deadline) -> Share:
     """Return a share in the stream of a source, which is opened where there is none.
 
-    Waits share a stream when they ask over the same client for the same kind, namespace, name,
-    selector and fields. Each has its own deadline, its own verdict and its own errors.
+    Waits share a stream when they ask over the same client for the same kind, namespace,
+    selectors and fields. Each has its own deadline, its own verdict and its own errors.
 
     Args:
         session: who asks the server.
@@ -50,7 +50,7 @@ def share_of(session: Session, source: Source, audience: Audience, deadline: Dea
     """
     # The session lives at least as long as a stream that can be found.
     path = source.resource.path(source.namespace)
-    key = (id(session), path, source.name, source.selector, source.fields)
+    key = (id(session), path, source.field_selector, source.selector, source.fields)
     with _streams.lock:
         stream = _streams.open.get(key)
         share = stream.join(source, audience, deadline) if stream is not None else None

@@ -17,6 +17,7 @@ from pytest_kwait.resources.node_catalogue import NODE_POD_WAITS, NODE_WAITS
 from pytest_kwait.resources.pod_catalogue import POD_WAITS
 from pytest_kwait.resources.service_catalogue import SERVICE_WAITS
 from pytest_kwait.resources.set_catalogue import SET_WAITS, VERB_ROWS
+from pytest_kwait.resources.storage_catalogue import CLAIM_WAITS, VOLUME_WAITS
 from pytest_kwait.resources.workload_catalogue import WORKLOAD_WAITS
 
 if TYPE_CHECKING:
@@ -173,6 +174,8 @@ _WAITS = (
     *_rows(SERVICE_WAITS),
     *_rows(CLUSTER_WAITS, namespaced=False),
     *_rows(NAMESPACE_WAITS),
+    *_rows(CLAIM_WAITS),
+    *_rows(VOLUME_WAITS, namespaced=False),
 )
 
 WAITS: Mapping[str, Wait] = MappingProxyType({wait.name: wait for wait in _WAITS})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.options import check_name, check_namespace
 from pytest_kwait.engine.sighting import Sighting
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
+from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class ObjectGoal:
         text: as a verb: `have a load balancer`.
         judge: whether it is that, what is missing, or why it can no longer be.
         alive: whether an object that is being deleted does not get there any more.
-        gone: whether an object that is gone is what is awaited as well.
+        gone: whether an object that is not there, or is another one, is what is awaited as well.
     """
 
     text: str
@@ -97,7 +97,7 @@ class NamedObject:
         """Judge by the goal, while the object is there."""
         absent = self.object.absence()
         if absent is not None:
-            return Met() if self._goal.gone and isinstance(absent, Failed) else absent
+            return Met() if self._goal.gone else absent
         verdict = self._goal.judge(self.object.current or {})
         if self._goal.alive and isinstance(verdict, Pending):
             return self.object.ending() or verdict
@@ -150,10 +150,6 @@ class AbsentObject(NamedObject):
         meant = "" if uid is None else check_text("uid", uid)
         super().__init__(resource, namespace, name, goal, label, fields, meant)
 
-    def verdict(self) -> Verdict:
-        """Judge by whether the object of that UID is there; say what holds it."""
-        return super().verdict() if self.object.current is not None else Met()
-
     def _judge(self, obj: Obj) -> Verdict:
         metadata = obj["metadata"]
         if not metadata.get("deletionTimestamp"):
@@ -171,7 +167,7 @@ class AbsentObject(NamedObject):
 def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
     """Return the goal of an object that has a finalizer, or has it no more.
 
-    An object that is gone has none.
+    An object that is not there has none.
     """
 
     def judge(obj: Obj) -> Verdict:

@@ -175,7 +175,7 @@ def load_balancer_destroy(namespace: str, service: str) -> NamedObject:
 def wait_for_load_balancer_destroy(
     client: ApiClient, namespace: str, service: str, **options: Unpack[WaitOptions]
 ) -> dict[str, Any] | None:
-    """Return a service once it has no load balancer any more; None where it is gone itself.
+    """Return a service once it has no load balancer any more; None where it is not there itself.
 
     Upstream goes on to the limit when the service is deleted meanwhile.
 
@@ -225,7 +225,7 @@ def wait_for_service_updated_with_finalizer(
             every wait.
 
     Returns:
-        The service; None where it is gone itself while its finalizer was awaited to go.
+        The service; None where its finalizer was awaited to go and it is not there itself.
 
     Raises:
         ApiError: the server refuses.

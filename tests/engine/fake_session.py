@@ -272,14 +272,18 @@ def _matcher(options: Obj) -> Callable[[Obj], bool]:
     labels = dict(
         term.split("=", 1) for term in (options.get("label_selector") or "").split(",") if term
     )
-    field, _, value = (options.get("field_selector") or "").partition("=")
+    fields = [
+        term.split("=", 1) for term in (options.get("field_selector") or "").split(",") if term
+    ]
 
     def matches(obj: Obj) -> bool:
         metadata = obj["metadata"]
-        if field == "metadata.name" and metadata["name"] != value:
-            return False
-        if field == "type" and obj.get("type") != value:
-            return False
+        for path, value in fields:
+            part: Any = obj
+            for step in path.split("."):
+                part = (part or {}).get(step)
+            if part != value:
+                return False
         return labels.items() <= (metadata.get("labels") or {}).items()
 
     return matches

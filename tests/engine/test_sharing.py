@@ -14,6 +14,7 @@ from pytest_kwait.engine.sharing import share_of
 from pytest_kwait.engine.tally import State, Tally
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError
+from pytest_kwait.resources.object_events import EventsAbout
 from pytest_kwait.resources.pods import PodFields
 from tests.engine.fake_session import FakeSession, job, pod
 
@@ -116,6 +117,18 @@ def test_twenty_waits_have_one_watch(session: GatedSession) -> None:
     assert session.requests == ["list pods app=web"] * 2 + ["watch pods app=web @101"]
     assert ears[0].heard == ["listed a", "listed a", "ADDED b"]
     assert [ear.heard for ear in ears[1:]] == [["listed a", "ADDED b"]] * 19
+    close(*shares)
+
+
+def test_what_is_selected_by_other_fields_is_looked_at_for_itself(session: GatedSession) -> None:
+    first, second = Ear(session), Ear(session)
+    for ear, name in ((first, "a"), (second, "b")):
+        book: Tally = Tally(lambda pod, _: State("pod"))
+        ear.source = EventsAbout(PODS, "ci-1", book, kind="Pod", about=name)
+    shares = [first.join(), second.join()]
+    session.script_clock.settle()
+
+    assert session.count("list pods") == session.count("watch pods") == 2
     close(*shares)
 
 

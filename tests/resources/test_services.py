@@ -95,7 +95,7 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
         balanced(IP, HOST, **DELETING),
         Pending("still has ingress 192.0.2.7, lb.example"),
     ),
-    "destroyed, never there": (load_balancer_destroy, None, Pending("not found yet")),
+    "destroyed, not there": (load_balancer_destroy, None, Met()),
     "the finalizer": (
         service_updated_with_finalizer,
         balanced(finalizers=["a", FINALIZER]),

@@ -1,0 +1,1 @@
+"""Storage: volumes, claims and attachments."""

@@ -1,0 +1,45 @@
+"""What lives in the cluster and not in a namespace, named for the test and gone with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kubernetes.client
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait import Bench
+
+
+@pytest.fixture
+def unique(kwait: Bench) -> Iterator[str]:
+    """Return a name for the test's volumes, classes and attachments, or the beginning of one.
+
+    What was made under it is deleted however the test ends, whoever wants to hold it.
+    """
+    yield kwait.namespace
+    storage = kubernetes.client.StorageV1Api(kwait.client)
+    core = kubernetes.client.CoreV1Api(kwait.client)
+    kinds: tuple[tuple[Any, Any, Any], ...] = (
+        (
+            storage.list_volume_attachment,
+            storage.patch_volume_attachment,
+            storage.delete_volume_attachment,
+        ),
+        (core.list_persistent_volume, core.patch_persistent_volume, core.delete_persistent_volume),
+        (storage.list_storage_class, None, storage.delete_storage_class),
+    )
+    for find, patch, delete in kinds:
+        for each in find().items:
+            if not each.metadata.name.startswith(kwait.namespace):
+                continue
+            try:
+                delete(each.metadata.name)
+                if patch is not None:
+                    patch(each.metadata.name, {"metadata": {"finalizers": None}})
+            except ApiException as error:
+                if error.status != 404:
+                    raise

@@ -1,0 +1,129 @@
+"""Claims that get no volume as things are: told early, with the reason and who waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kubernetes.client
+import pytest
+
+from e2e.raising import raises
+from e2e.storage.manifest import claim, kept_for, storage_class, user, volume
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+binder = pytest.mark.needs("PersistentVolume")
+
+
+def test_no_class(
+    kwait: Bench, wait_for_persistent_volume_claim_phase: Wait, wait_for_pod_unschedulable: Wait
+) -> None:
+    """The claim says so itself; the pod that waits for it is named."""
+    kwait.create(claim("data", ""), user("reader", "data"))
+
+    assert wait_for_persistent_volume_claim_phase("data", "Pending")["spec"]
+    with raises(
+        WaitFailed,
+        r"it asks for no storage class, and no volume fits it \(pod reader waits for it\)",
+    ):
+        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s")
+
+
+@binder
+def test_a_class_that_does_not_exist(
+    kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
+) -> None:
+    """Only the controller's events say so."""
+    kwait.create(claim("data", unique))
+
+    with raises(
+        WaitFailed, f'ProvisioningFailed: storageclass.storage.k8s.io "{unique}" not found'
+    ):
+        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="1m")
+
+
+@binder
+def test_no_provisioner(
+    kwait: Bench,
+    unique: str,
+    wait_for_persistent_volume_claim_phase: Wait,
+    wait_for_pv_claim_bound_phase: Wait,
+) -> None:
+    """Its class provides nothing; a volume that somebody makes by hand still comes in time."""
+    data = kwait.create(storage_class(unique), claim("data", unique))[1]
+
+    with raises(WaitFailed, "no volume plugin matched name: kubernetes.io/no-provisioner"):
+        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="1m")
+    kwait.create(volume(unique, unique, claimRef=kept_for(data)))
+    assert wait_for_pv_claim_bound_phase(["data"], timeout="1m")
+
+
+@binder
+def test_waiting_for_a_consumer_is_not_hopeless(
+    kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
+) -> None:
+    kwait.create(
+        storage_class(unique, volumeBindingMode="WaitForFirstConsumer"),
+        volume(unique, unique),
+        claim("data", unique),
+    )
+
+    with raises(WaitTimeout, "Pending: WaitForFirstConsumer: waiting for first consumer"):
+        wait_for_persistent_volume_claim_phase("data", "Bound", grace="500ms", timeout="2s")
+    kwait.create(user("reader", "data"))
+    assert wait_for_persistent_volume_claim_phase("data", "Bound", timeout="1m")
+
+
+@binder
+def test_lost(
+    kwait: Bench,
+    unique: str,
+    wait_for_persistent_volume_phase: Wait,
+    wait_for_persistent_volume_claim_phase: Wait,
+    wait_for_persistent_volume_deleted: Wait,
+) -> None:
+    """A claim whose volume is gone never gets another."""
+    kwait.create(volume(unique, unique))
+    wait_for_persistent_volume_phase(unique, "Available")
+    kwait.create(claim("data", unique))
+    wait_for_persistent_volume_claim_phase("data", "Bound")
+    kwait.delete("pv/" + unique)
+    kubernetes.client.CoreV1Api(kwait.client).patch_persistent_volume(
+        unique, {"metadata": {"finalizers": None}}
+    )
+    wait_for_persistent_volume_deleted(unique)
+
+    assert wait_for_persistent_volume_claim_phase("data", "Lost", timeout="1m")
+    with raises(WaitFailed, "the claim is Lost: ClaimLost: Bound claim has lost its"):
+        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s")
+    with raises(WaitFailed, "the claim is Lost already"):
+        wait_for_persistent_volume_claim_phase("data", "Pending")
+
+
+def test_claims_by_hand(
+    kwait: Bench,
+    wait_for_persistent_volume_claims_phase: Wait,
+    wait_for_persistent_volume_claim_deleted: Wait,
+    wait_for_pvc_finalizer: Wait,
+) -> None:
+    """Phases, finalizers and the end of claims that no controller looks at."""
+    held = claim("a", "kwait-none")
+    held["metadata"]["finalizers"] = ["kwait.example/held"]
+    first, _ = kwait.create(held, claim("b", "kwait-none"))
+
+    both = wait_for_persistent_volume_claims_phase(["a", "b"], "Pending")
+    assert [each["metadata"]["name"] for each in both] == ["a", "b"]
+    assert wait_for_pvc_finalizer("a", "kwait.example/held")["metadata"]["name"] == "a"
+    kwait.delete("pvc/a")
+    with raises(WaitTimeout, "being deleted, held by .*kwait.example/held"):
+        wait_for_persistent_volume_claim_deleted("a", timeout="500ms")
+    kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_persistent_volume_claim(
+        "a", kwait.namespace, {"metadata": {"finalizers": None}}
+    )
+    wait_for_persistent_volume_claim_deleted("a", first["metadata"]["uid"])

@@ -1,0 +1,211 @@
+"""Waiting for volumes, and for claims and volumes that are bound to each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kubernetes.client
+import pytest
+
+from e2e.raising import raises
+from e2e.storage.manifest import attachment, claim, kept_for, user, volume
+from pytest_kwait import WaitFailed, WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+binder = pytest.mark.needs("PersistentVolume")
+
+PV_PROTECTION = "kubernetes.io/pv-protection"
+PVC_PROTECTION = "kubernetes.io/pvc-protection"
+
+
+def report(kwait: Bench, name: str, phase: str) -> None:
+    """Write a volume's status as its controller does."""
+    kubernetes.client.CoreV1Api(kwait.client).patch_persistent_volume_status(
+        name, {"status": {"phase": phase}}
+    )
+
+
+def finalize_volume(kwait: Bench, name: str, *finalizers: str) -> None:
+    kubernetes.client.CoreV1Api(kwait.client).patch_persistent_volume(
+        name, [{"op": "add", "path": "/metadata/finalizers", "value": finalizers}]
+    )
+
+
+@binder
+def test_bound_to_each_other(
+    kwait: Bench,
+    unique: str,
+    wait_for_persistent_volume_phase: Wait,
+    wait_for_pv_and_pvc: Wait,
+    wait_for_pv_claim_bound_phase: Wait,
+) -> None:
+    """The claim names the volume, and the volume the claim by its UID."""
+    kwait.create(volume(unique, unique))
+    wait_for_persistent_volume_phase(unique, "Available")
+    kwait.create(claim("data", unique))
+
+    bound, data = wait_for_pv_and_pvc(unique, "data")
+
+    assert bound["spec"]["claimRef"]["uid"] == data["metadata"]["uid"]
+    assert data["spec"]["volumeName"] == bound["metadata"]["name"]
+    assert wait_for_persistent_volume_phase(unique, "Bound") == bound
+    assert wait_for_pv_claim_bound_phase(["data"]) == [bound]
+    with raises(WaitFailed, f"the claim has volume {unique}"):
+        wait_for_pv_and_pvc("another", "data")
+
+
+@binder
+def test_many_claims(
+    kwait: Bench,
+    unique: str,
+    wait_for_persistent_volume_claims_phase: Wait,
+    wait_for_pv_claim_bound_phase: Wait,
+) -> None:
+    """All of them under one limit, or any."""
+    claims = kwait.create(claim("a", unique), claim("b", unique))
+    first, second = (
+        volume(f"{unique}-{name}", unique, claimRef=kept_for(each))
+        for name, each in zip("ab", claims, strict=True)
+    )
+    kwait.create(first)
+
+    (any_of,) = wait_for_persistent_volume_claims_phase(["a", "b"], "Bound", match_any=True)
+    assert any_of["spec"]["volumeName"] == f"{unique}-a"
+    with raises(WaitTimeout, r"did not get to phase Bound \(all\) within 500ms: .*b: "):
+        wait_for_persistent_volume_claims_phase(["a", "b"], "Bound", timeout="500ms")
+    kwait.create(second)
+
+    found = wait_for_persistent_volume_claims_phase(claims, "Bound", timeout="1m")
+    volumes = wait_for_pv_claim_bound_phase(claims)
+
+    assert [each["metadata"]["name"] for each in found] == ["a", "b"]
+    assert [each["spec"]["claimRef"]["name"] for each in volumes] == ["a", "b"]
+
+
+@binder
+def test_released(
+    kwait: Bench,
+    unique: str,
+    wait_for_pv_and_pvc: Wait,
+    wait_for_persistent_volume_claim_deleted: Wait,
+    wait_for_persistent_volume_phase: Wait,
+    wait_for_persistent_volume_deleted: Wait,
+) -> None:
+    """A volume that is kept for a claim that is gone is bound to no other."""
+    kwait.create(volume(unique, unique))
+    wait_for_persistent_volume_phase(unique, "Available")
+    kwait.create(claim("data", unique))
+    wait_for_pv_and_pvc(unique, "data")
+    kwait.delete("pv/" + unique)
+    with raises(WaitTimeout, rf"held by {PV_PROTECTION} \(bound to claim \S+/data\)"):
+        wait_for_persistent_volume_deleted(unique, timeout="500ms")
+    kwait.delete("pvc/data")
+
+    assert wait_for_persistent_volume_claim_deleted("data") is None
+    assert wait_for_persistent_volume_deleted(unique) is None
+    kwait.create(volume(f"{unique}-2", unique))
+    wait_for_persistent_volume_phase(f"{unique}-2", "Available")
+    kwait.create(claim("data", unique))
+    wait_for_pv_and_pvc(f"{unique}-2", "data")
+    kwait.delete("pvc/data")
+    wait_for_persistent_volume_phase(f"{unique}-2", "Released")
+    kwait.create(claim("data", unique))
+    with raises(WaitFailed, r"the volume is Released by \S+/data, which no other claim gets"):
+        wait_for_persistent_volume_phase(f"{unique}-2", "Bound", grace="500ms")
+    with raises(WaitFailed, r"is kept for claim \S+/data of another UID"):
+        wait_for_pv_and_pvc(f"{unique}-2", "data", grace="500ms")
+
+
+@binder
+def test_finalizers_and_users(
+    kwait: Bench,
+    unique: str,
+    wait_for_persistent_volume_phase: Wait,
+    wait_for_pv_finalizer: Wait,
+    wait_for_pvc_finalizer: Wait,
+    wait_for_pod_running: Wait,
+    wait_for_persistent_volume_claim_deleted: Wait,
+) -> None:
+    """A claim that is deleted stays until no pod uses it; the message names them."""
+    kwait.create(volume(unique, unique))
+    wait_for_persistent_volume_phase(unique, "Available")
+    kwait.create(claim("data", unique), user("reader", "data"))
+
+    assert PV_PROTECTION in wait_for_pv_finalizer(unique, PV_PROTECTION)["metadata"]["finalizers"]
+    uid = wait_for_pvc_finalizer("data", PVC_PROTECTION)["metadata"]["uid"]
+    wait_for_pod_running("reader")
+    kwait.delete("pvc/data")
+    with raises(WaitTimeout, rf"held by {PVC_PROTECTION} \(used by pod reader\)"):
+        wait_for_persistent_volume_claim_deleted("data", timeout="500ms")
+    kwait.delete("pod/reader")
+    assert wait_for_pvc_finalizer("data", PVC_PROTECTION, present=False, timeout="1m") is None
+    assert wait_for_persistent_volume_claim_deleted("data", uid) is None
+
+
+def test_phases_by_hand(kwait: Bench, unique: str, wait_for_persistent_volume_phase: Wait) -> None:
+    """Volumes live in no namespace."""
+    kwait.create(volume(unique, unique, claimRef={"name": "none", "namespace": kwait.namespace}))
+    report(kwait, unique, "Available")
+
+    found = wait_for_persistent_volume_phase(unique, "Available")
+
+    assert found["metadata"]["name"] == unique
+    with raises(WaitTimeout, "not found yet"):
+        wait_for_persistent_volume_phase(f"{unique}-none", "Bound", timeout="500ms")
+
+
+def test_deleted_by_uid(
+    kwait: Bench,
+    unique: str,
+    wait_for_pv_finalizer: Wait,
+    wait_for_persistent_volume_deleted: Wait,
+) -> None:
+    """A volume of the same name that came after is another one."""
+    (made,) = kwait.create(volume(unique, unique))
+    finalize_volume(kwait, unique, "kwait.example/held")
+    wait_for_pv_finalizer(unique, "kwait.example/held")
+    with raises(WaitTimeout, "nobody is deleting it, its reclaim policy is Retain"):
+        wait_for_persistent_volume_deleted(unique, timeout="500ms")
+    kwait.delete("pv/" + unique)
+    with raises(WaitTimeout, "being deleted, held by .*kwait.example/held"):
+        wait_for_persistent_volume_deleted(unique, timeout="500ms")
+    finalize_volume(kwait, unique)
+
+    assert wait_for_persistent_volume_deleted(unique, made["metadata"]["uid"]) is None
+    kwait.create(volume(unique, unique))
+    assert wait_for_persistent_volume_deleted(unique, made["metadata"]["uid"]) is None
+
+
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_attachment(
+    kwait: Bench,
+    unique: str,
+    wait_for_volume_attachment_created: Wait,
+    wait_for_volume_attachment_attached: Wait,
+    wait_for_volume_attachment_terminated: Wait,
+    mode: str,
+) -> None:
+    """Nothing attaches volumes here: the test says what a driver's attacher would."""
+    storage = kubernetes.client.StorageV1Api(kwait.client)
+    kwait.create(attachment(unique, f"{unique}-pv", kwait.cluster.nodes[0]))
+
+    wait_for_volume_attachment_created(unique, mode=mode)
+    storage.patch_volume_attachment_status(
+        unique, {"status": {"attached": False, "attachError": {"message": "the disk is in use"}}}
+    )
+    with raises(WaitTimeout, r"not attached to \S+: the disk is in use"):
+        wait_for_volume_attachment_attached(unique, timeout="500ms", mode=mode)
+    storage.patch_volume_attachment_status(
+        unique, {"status": {"attached": True, "attachError": None}}
+    )
+    assert wait_for_volume_attachment_attached(unique, mode=mode)["status"]["attached"] is True
+    with raises(WaitTimeout, "still there, nobody is deleting it"):
+        wait_for_volume_attachment_terminated(unique, timeout="500ms", mode=mode)
+    kwait.delete("volumeattachment/" + unique)
+    assert wait_for_volume_attachment_terminated(unique, mode=mode) is None
