@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.resource import (
+    BUILT_IN,
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
@@ -12,13 +14,16 @@ from pytest_kwait.api.resource import (
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
 )
+from pytest_kwait.engine.options import check_name
 from pytest_kwait.engine.selectors import label_selector_text
+from pytest_kwait.engine.targets import parse_target
+from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.engine.sighting import Sighting
 
-__all__ = ["CONTROLLERS", "desired_pods", "selector_of"]
+__all__ = ["CONTROLLERS", "desired_pods", "parse_controller", "selector_of"]
 
 CONTROLLERS = (
     REPLICATION_CONTROLLERS,
@@ -28,6 +33,20 @@ CONTROLLERS = (
     DAEMON_SETS,
     JOBS,
 )
+
+
+def parse_controller(what: str, value: object) -> tuple[Resource, str]:
+    """Return the kind and the name of the controller that a text like `rc/web` means.
+
+    Raises:
+        InvalidArgument: it means none.
+    """
+    valid = "use one of rc, rs, deployment, statefulset, daemonset and job with a name: 'rc/web'"
+    kind, name = parse_target(what, value)
+    resource = match_resource(BUILT_IN.values(), kind, None)
+    if resource is None or resource not in CONTROLLERS or not name:
+        raise InvalidArgument(what, value, valid)
+    return resource, check_name(what, name)
 
 
 def selector_of(resource: Resource, spec: dict[str, Any]) -> str | None:

@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
-from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.objects import ObjectMeta
-from pytest_kwait.api.resource import BUILT_IN, JOBS, PODS, Resource
+from pytest_kwait.api.resource import JOBS, PODS
 from pytest_kwait.api.selectors import Selector, selector_text
 from pytest_kwait.api.session import Session
 from pytest_kwait.engine.condition import ObjectReference, Scope, Source
 from pytest_kwait.engine.error_policy import Decision, decide
 from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
 from pytest_kwait.engine.sighting import Sighting
-from pytest_kwait.engine.targets import parse_target
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.resources.controllers import CONTROLLERS, desired_pods, selector_of
+from pytest_kwait.resources.controllers import desired_pods, parse_controller, selector_of
 from pytest_kwait.resources.placement import PlacedPod, PlacedPods
 from pytest_kwait.resources.pod_info import FakePodInfo, NodeProxyLook, PodInfo
 from pytest_kwait.resources.pods import PodFields
@@ -275,7 +273,11 @@ def pods_on_minions(
     if pod_info is not None and not callable(pod_info):
         raise InvalidArgument("pod_info", pod_info, "use a callable (host, pod), or None")
     if controller is not None:
-        return PodsOnMinions(namespace, controller=_controller(controller), pod_info=pod_info)
+        return PodsOnMinions(
+            namespace,
+            controller=Sighting(*parse_controller("controller", controller)),
+            pod_info=pod_info,
+        )
     if pods is not None:
         return PodsOnMinions(namespace, pods=named_pods(pods), pod_info=pod_info)
     text = selector_text(selector)
@@ -328,15 +330,6 @@ def wait_for_pods_on_minions(
         return []
     condition.session = Session.of(client)
     return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))
-
-
-def _controller(text: str) -> Sighting:
-    valid = "use one of rc, rs, deployment, statefulset, daemonset and job with a name: 'rc/web'"
-    kind, name = parse_target("controller", text)
-    resource: Resource | None = match_resource(BUILT_IN.values(), kind, None)
-    if resource not in CONTROLLERS or not name:
-        raise InvalidArgument("controller", text, valid)
-    return Sighting(resource, check_name("controller", name))
 
 
 def named_pods(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:

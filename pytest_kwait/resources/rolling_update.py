@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
-from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.objects import ObjectMeta
-from pytest_kwait.api.resource import BUILT_IN, DEPLOYMENTS, PODS
+from pytest_kwait.api.resource import DEPLOYMENTS, PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.error_policy import retrying
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
 from pytest_kwait.engine.tally import Doom, State, Tally
-from pytest_kwait.engine.targets import parse_target
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.resources.controllers import CONTROLLERS, selector_of
+from pytest_kwait.resources.controllers import parse_controller, selector_of
 from pytest_kwait.resources.pods import (
     PodFields,
     controller_uid,
@@ -150,7 +148,7 @@ def rolling_update(
         WaitTimeout: the count did not come back within the limit.
     """
     check_namespace(namespace)
-    resource, name = _controller(target)
+    resource, name = parse_controller("target", target)
     period = to_seconds(update_period, what="update_period")
     given = {key: value for key, value in options.items() if value is not None}
     defaults = {"mode": "poll", "poll": TIMEOUTS["rolling_update_poll"].seconds}
@@ -164,17 +162,6 @@ def rolling_update(
     condition = PodsAreBack(resource, namespace, name, len(pods), deleted)
     condition.workload.uid = uid
     return cast("list[dict[str, Any]]", wait_for_condition(session, condition, settings))
-
-
-def _controller(target: str) -> tuple[Resource, str]:
-    kind, name = parse_target("target", target)
-    resource = match_resource(BUILT_IN.values(), kind, None)
-    if resource is None or resource not in CONTROLLERS or not name:
-        valid = (
-            "use one of rc, rs, deployment, statefulset, daemonset and job with a name: 'rc/web'"
-        )
-        raise InvalidArgument("target", target, valid)
-    return resource, check_name("target", name)
 
 
 def _read(

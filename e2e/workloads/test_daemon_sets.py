@@ -1,0 +1,66 @@
+"""Waiting for the pods of a daemon set, one on each node that it is to run on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from e2e.workloads.sets import TYPO, daemon_set
+from pytest_kwait import WaitFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+pytestmark = pytest.mark.needs("DaemonSet")
+
+NOWHERE = {"example.com/no-node-has": "this"}
+
+
+def test_on_all_nodes(
+    kwait: Bench,
+    wait_for_daemon_set_running_on_all_nodes: Wait,
+    wait_for_daemon_set_pods_on_nodes: Wait,
+    wait_for_daemon_set_present_on_nodes: Wait,
+    wait_for_daemon_set_status: Wait,
+    wait_for_daemon_sets: Wait,
+) -> None:
+    """By its pods on all nodes that take it, on nodes by name, or by its own counts."""
+    kwait.create(daemon_set("agent"))
+
+    pods = wait_for_daemon_set_running_on_all_nodes("agent")
+    nodes = [each["spec"]["nodeName"] for each in pods]
+    assert nodes
+    assert len(wait_for_daemon_set_pods_on_nodes("agent", nodes)) == len(nodes)
+    assert len(wait_for_daemon_set_present_on_nodes("agent", len(nodes))) == len(nodes)
+    assert wait_for_daemon_set_status("agent")["status"]["numberReady"] == len(nodes)
+    assert [each["metadata"]["name"] for each in wait_for_daemon_sets()] == ["agent"]
+
+
+def test_on_no_node(
+    kwait: Bench,
+    wait_for_daemon_set_pods_on_nodes: Wait,
+    wait_for_daemon_set_running_on_all_nodes: Wait,
+) -> None:
+    """All of no nodes is more likely a mistake than a wish; who means none says so."""
+    kwait.create(daemon_set("agent", node_selector=NOWHERE))
+
+    assert wait_for_daemon_set_pods_on_nodes("agent", []) == []
+    with raises(WaitFailed, "the set is to run on 0 nodes"):
+        wait_for_daemon_set_running_on_all_nodes("agent", grace="500ms")
+
+
+def test_a_stuck_pod(
+    kwait: Bench, wait_for_daemon_set_running_on_all_nodes: Wait, wait_for_daemon_set_status: Wait
+) -> None:
+    kwait.create(daemon_set("agent", TYPO))
+
+    with raises(WaitFailed, "pod agent-.*: InvalidImageName"):
+        wait_for_daemon_set_running_on_all_nodes("agent", grace="500ms")
+    with raises(WaitFailed, "pod agent-.*: InvalidImageName"):
+        wait_for_daemon_set_status("agent", grace="500ms")

@@ -1,0 +1,61 @@
+"""Waiting for replication controllers, and for the pods of any controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from e2e.pods.manifest import container, pod
+from e2e.raising import raises
+from e2e.workloads.manifest import deployment
+from e2e.workloads.sets import TYPO, replication_controller
+from pytest_kwait import WaitFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+def test_replication_controllers(
+    kwait: Bench, wait_for_rc_pods_running: Wait, wait_for_rc_to_stabilize: Wait
+) -> None:
+    kwait.create(replication_controller("web", 2))
+
+    pods = wait_for_rc_pods_running("web", 2)
+    assert {each["status"]["phase"] for each in pods} == {"Running"}
+    assert wait_for_rc_to_stabilize("web")["status"]["replicas"] == 2
+
+
+def test_pods_of_any_controller(
+    kwait: Bench, wait_for_controlled_pods: Wait, wait_for_controlled_pods_running: Wait
+) -> None:
+    """However many that is to have: it says so itself."""
+    kwait.create(
+        replication_controller("rc", 2),
+        deployment("web", 2),
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "work"},
+            "spec": {"template": {"spec": pod("p", container())["spec"]}},
+        },
+    )
+
+    assert wait_for_controlled_pods("rc/rc")
+    for controller, number in (("rc/rc", 2), ("deployment/web", 2), ("job/work", 1)):
+        assert len(wait_for_controlled_pods_running(controller)) == number
+
+
+def test_pods_that_will_not_run(
+    kwait: Bench, wait_for_rc_pods_running: Wait, wait_for_rc_to_stabilize: Wait
+) -> None:
+    """They are there all the same."""
+    kwait.create(replication_controller("web", 1, TYPO))
+
+    wait_for_rc_to_stabilize("web")
+    with raises(WaitFailed, "exactly 1 pod Running: pod web-.*: InvalidImageName"):
+        wait_for_rc_pods_running("web", 1, grace="500ms")
+    with raises(WaitFailed, "it is to have 1 pod"):
+        wait_for_rc_pods_running("web", 2, grace="500ms")
