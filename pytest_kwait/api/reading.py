@@ -9,7 +9,7 @@ import msgspec
 from pytest_kwait.api.objects import Object, ObjectList, list_decoder
 from pytest_kwait.api.requests import Requests
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.api.selectors import Selector, selector_text
+from pytest_kwait.api.selectors import Selector, field_selector_text, selector_text
 from pytest_kwait.api.statuses import unreadable
 from pytest_kwait.api.watch import Watch
 from pytest_kwait.errors import ApiError
@@ -67,7 +67,7 @@ class Reading(Requests):
         decoder = list_decoder(type)
         query: dict[str, Any] = {
             "labelSelector": selector_text(label_selector, what="label_selector"),
-            "fieldSelector": selector_text(field_selector, what="field_selector"),
+            "fieldSelector": field_selector_text(field_selector),
             "resourceVersion": resource_version,
             "limit": limit or None,
         }
@@ -130,7 +130,7 @@ class Reading(Requests):
             "watch": 1,
             "allowWatchBookmarks": bookmarks or None,
             "labelSelector": selector_text(label_selector, what="label_selector"),
-            "fieldSelector": selector_text(field_selector, what="field_selector"),
+            "fieldSelector": field_selector_text(field_selector),
             "resourceVersion": resource_version,
             "timeoutSeconds": timeout_seconds,
         }

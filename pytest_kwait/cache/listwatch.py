@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from pytest_kwait.api.selectors import selector_text
+from pytest_kwait.api.selectors import field_selector_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -151,7 +151,8 @@ class ListWatch:
         if self.namespace is not None:
             parts.append(f"in namespace {self.namespace}")
         selectors = (("labels", self.label_selector), ("fields", self.field_selector))
-        chosen = [f"{what} {selector_text(value)}" for what, value in selectors if value]
+        # For reading only, where the form of both is the same.
+        chosen = [f"{what} {field_selector_text(value)}" for what, value in selectors if value]
         if chosen:
             parts.append("with " + " and ".join(chosen))
         return " ".join(parts)

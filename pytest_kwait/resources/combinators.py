@@ -45,8 +45,8 @@ def all_of(*conditions: Given) -> ObjectTest:
     """Return the condition that holds while all of these do, of one and the same object.
 
     Args:
-        *conditions: at least one, each as for `wait_for`. A callable is given one object, with a
-            selector too.
+        *conditions: at least one, each as for `wait_for` but `stable_for` and `consistently`,
+            which belong around the whole. A callable is given one object, with a selector too.
 
     Raises:
         InvalidArgument: there is none, or one that cannot be meant.
@@ -58,8 +58,8 @@ def any_of(*conditions: Given) -> ObjectTest:
     """Return the condition that holds while at least one of these does.
 
     Args:
-        *conditions: at least one, each as for `wait_for`. A callable is given one object, with a
-            selector too.
+        *conditions: at least one, each as for `wait_for` but `stable_for` and `consistently`,
+            which belong around the whole. A callable is given one object, with a selector too.
 
     Raises:
         InvalidArgument: there is none, or one that cannot be meant.

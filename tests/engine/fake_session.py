@@ -112,8 +112,9 @@ class FakeWatch:
 
     def __next__(self) -> WatchEvent:
         self._reader = threading.get_ident()
-        self._clock.idle(self._reader)
         with self._clock.state:
+            if not self._queue and not self.closed:
+                self._clock.idle(self._reader)
             self._clock.state.wait_for(lambda: self._queue or self.closed)
             self._clock._idle.discard(self._reader)
             item = self._queue.popleft() if self._queue and not self.closed else None
@@ -157,6 +158,7 @@ class FakeSession(Session):
         self.kinds: dict[str, Resource] = {}
         self._objects: dict[str, dict[str, Obj]] = {}
         self._version = 100
+        self._history: list[tuple[str, int, tuple[str, Obj]]] = []
         self._failures: dict[tuple[str, str], deque[Exception]] = {}
 
     def at(self, seconds: float, call: Callable[..., object], *args: Any, **kwargs: Any) -> None:
@@ -171,20 +173,21 @@ class FakeSession(Session):
         store = self._objects.setdefault(resource.plural, {})
         kind = "MODIFIED" if metadata["name"] in store else "ADDED"
         store[metadata["name"]] = stored
-        self._send(resource.plural, (kind, stored))
+        self._tell(resource.plural, (kind, stored))
 
     def drop(self, resource: Resource, name: str) -> None:
         """Delete an object."""
         self._version += 1
         gone = self._objects[resource.plural].pop(name)
         gone = {**gone, "metadata": gone["metadata"] | {"resourceVersion": str(self._version)}}
-        self._send(resource.plural, ("DELETED", gone))
+        self._tell(resource.plural, ("DELETED", gone))
 
     def silently(self, change: Callable[..., None], *args: Any) -> None:
-        """Change something without any open watch telling of it."""
+        """Change something without any watch telling of it, open or opened later."""
         watches, self.watches = self.watches, []
+        history = list(self._history)
         change(*args)
-        self.watches = watches
+        self.watches, self._history = watches, history
 
     def send(self, resource: Resource, item: tuple[str, Obj] | Exception | None) -> None:
         """Let the open watches of a kind read an event, an error or (None) their end."""
@@ -220,6 +223,10 @@ class FakeSession(Session):
     ) -> FakeWatch:
         self._ask("watch", resource.plural, options, f"@{options['resource_version']}")
         watch = FakeWatch(self.script_clock, _matcher(options), options.get("type"))
+        since = int(options["resource_version"])
+        for plural, version, item in self._history:
+            if plural == resource.plural and version > since:
+                watch.send(item)
         self.watches.append((resource.plural, watch))
         return watch
 
@@ -261,6 +268,10 @@ class FakeSession(Session):
         if isinstance(failure, Silence) and deadline is not None:
             self.clock.wait(threading.Event(), deadline.remaining)
         raise failure
+
+    def _tell(self, plural: str, item: tuple[str, Obj]) -> None:
+        self._history.append((plural, self._version, item))
+        self._send(plural, item)
 
     def _send(self, plural: str, item: tuple[str, Obj] | Exception | None) -> None:
         for kind, watch in list(self.watches):
