@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.resource import BUILT_IN, Resource
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import ObjectReference, Scope, Source
 from pytest_kwait.engine.error_policy import ask
 from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
@@ -148,8 +148,9 @@ class ReviewedAccess:
         return self._answer or {}
 
     def scope(self) -> Scope:
-        """Return the namespace, if there is one."""
-        return Scope(self._attributes.get("namespace") or None)
+        """Return what grants rights: it can be looked at, though not waited for."""
+        grants = ObjectReference("", "", "", "rolebindings,clusterrolebindings", exists=False)
+        return Scope(self._attributes.get("namespace") or None, objects=(grants,))
 
 
 def authorization_update(

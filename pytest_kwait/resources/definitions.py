@@ -71,8 +71,6 @@ class ServedDefinition:
         own = self._own()
         if own is not None:
             return own
-        if not self._trouble and self.urgent():
-            return Pending("it has changed, and was not asked for since")
         return Pending(self._trouble) if self._trouble else Met()
 
     def _own(self) -> Verdict | None:

@@ -114,6 +114,18 @@ def test_a_namespace_that_is_made_anew() -> None:
     assert session.clock.monotonic() == 70.0
 
 
+def test_a_namespace_that_is_made_anew_while_nobody_looks() -> None:
+    """It is read again before it is believed."""
+    session = FakeSession()
+    session.put(NAMESPACES, STAYS)
+    session.at(12, session.put, NAMESPACES, GOING)
+    session.at(22, session.put, NAMESPACES, STAYS)
+    session.at(70, session.put, PODS, {"metadata": {"name": "web"}})
+
+    assert wait(session, timeout=100) == "result"
+    assert session.clock.monotonic() == 70.0
+
+
 def test_a_namespace_that_stays_is_read_ever_more_seldom() -> None:
     session = FakeSession()
     session.put(NAMESPACES, STAYS)

@@ -112,6 +112,7 @@ def test_rights_that_do_not_come(
         wait(client, "ci-1", "jane", *arguments)
 
     assert caught.value.args == (text,)
+    assert str(caught.value).endswith("get rolebindings,clusterrolebindings")
     assert len(server.asked) == 50
 
 

@@ -182,7 +182,9 @@ def told(name: str, reason: str, message: str | None = "", **more: Any) -> dict[
 @MODES
 def test_an_event(client: ApiClient, session: FakeSession, mode: Any) -> None:
     session.put(EVENTS, told("1", "Scheduled"))
-    session.put(EVENTS, told("2", "Killing", about="Pod/other"))
+    session.put(EVENTS, told("2", "Killing", "Stopping", about="Pod/other"))
+    session.put(EVENTS, told("2a", "Killing", "Stopping", about="Job/web"))
+    session.put(EVENTS, told("2b", "Killing", "in vain"))
     session.at(4, session.put, EVENTS, told("3", "Killing", "Stopping container main"))
 
     found = kw.wait_for_event(client, "ci-1", "Killing", "ping", about="pod/web", mode=mode)
@@ -217,7 +219,7 @@ def test_the_latest_event_is_the_result(client: ApiClient, session: FakeSession)
         (
             {"message": "again", "type": "Warning"},
             "namespace ci-1 did not have a Warning event with 'again' in its message within 2s: "
-            "3 other events so far",
+            "4 other events so far",
         ),
         (
             {"about": "widgets.example.com/w"},
@@ -231,6 +233,7 @@ def test_events_that_came_instead(
     session.put(EVENTS, told("1", "Scheduled"))
     session.put(EVENTS, told("2", "Pulled", "from\nafar"))
     session.put(EVENTS, told("3", "Sync", None, about="Job/pi"))
+    session.put(EVENTS, told("4", "Sync", "again", about="Job/pi"))
 
     with pytest.raises(WaitTimeout) as caught:
         kw.wait_for_event(client, "ci-1", **given, timeout=2)
