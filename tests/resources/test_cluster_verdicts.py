@@ -11,8 +11,8 @@ from pytest_kwait.api.resource import (
     HORIZONTAL_POD_AUTOSCALERS,
 )
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.resources.api_services import API_SERVICES, AvailableService
+from pytest_kwait.errors import InvalidArgument, WaitTimeout
+from pytest_kwait.resources.api_services import AvailableService
 from pytest_kwait.resources.autoscalers import ScaledReplicas
 from tests.engine.fake_session import FakeSession, condition
 
@@ -61,33 +61,6 @@ def test_api_services(conditions: Any, verdict: Verdict) -> None:
     awaited.sources()[0].book.put(obj, b"{}", 0.0)
 
     assert awaited.verdict() == verdict
-
-
-def test_an_api_service_without_its_service(client: ApiClient, session: FakeSession) -> None:
-    session.put(
-        API_SERVICES,
-        {
-            "metadata": {"name": "v1.example.com"},
-            "spec": {"service": {"namespace": "ci-1", "name": "api"}},
-            "status": {"conditions": [available("False", "ServiceNotFound", MISSING)]},
-        },
-    )
-
-    with pytest.raises(WaitFailed) as caught:
-        kw.wait_for_api_service_available(client, "v1.example.com")
-
-    assert str(caught.value) == (
-        "apiservice v1.example.com can no longer become available: Available is False:\n"
-        '    ServiceNotFound: service/api in "ci-1" is not present\n'
-        "  awaited   apiservice v1.example.com to become available\n"
-        "  limit     1m0s, ended after 45s (watch mode)\n"
-        "  seen      served by service ci-1/api\n"
-        "  timeline\n"
-        "       0.0s  final if it holds for 45s: Available is False: ServiceNotFound: service/api "
-        "...\n"
-        '      45.0s  Available is False: ServiceNotFound: service/api in "ci-1" is not present\n'
-        "  try: kubectl describe apiservices.apiregistration.k8s.io/v1.example.com"
-    )
 
 
 def hpa(spec: Any = None, generation: int = 1, **status: Any) -> dict[str, Any]:

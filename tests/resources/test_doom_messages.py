@@ -1,4 +1,4 @@
-"""The whole message of every state that ends a wait on pods and jobs, in `messages/`.
+"""The whole message of every state that ends a wait on pods, jobs or the cluster: `messages/`.
 
 `python -m tests.resources.test_doom_messages` writes them anew, to be read before they are kept.
 """
@@ -16,6 +16,7 @@ from pytest_kwait.engine import stream
 from pytest_kwait.wait import Backoff
 from tests.engine.fake_session import FakeSession
 from tests.resources.doomed import DOOMED
+from tests.resources.doomed_cluster import DOOMED_CLUSTER
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_kwait.errors import WaitFailed, WaitTimeout
 
 FOLDER = Path(__file__).parent / "messages"
+STATES = {**DOOMED, **DOOMED_CLUSTER}
 
 
 class _Client:
@@ -31,7 +33,7 @@ class _Client:
 
 def failure(name: str) -> WaitFailed | WaitTimeout:
     """Return how a wait for it ends, with default settings."""
-    doomed, session, client = DOOMED[name], FakeSession(), _Client()
+    doomed, session, client = STATES[name], FakeSession(), _Client()
     client.session = session
     doomed.enter(session)
     with pytest.MonkeyPatch.context() as patch:
@@ -42,7 +44,7 @@ def failure(name: str) -> WaitFailed | WaitTimeout:
     return cast("WaitFailed | WaitTimeout", caught.value)
 
 
-@pytest.mark.parametrize("name", DOOMED)
+@pytest.mark.parametrize("name", STATES)
 def test_messages(name: str) -> None:
     error = failure(name)
 
@@ -53,9 +55,9 @@ def test_messages(name: str) -> None:
 
 
 def test_every_message_is_of_a_state() -> None:
-    assert {file.stem for file in FOLDER.iterdir()} == set(DOOMED)
+    assert {file.stem for file in FOLDER.iterdir()} == set(STATES)
 
 
 if __name__ == "__main__":
-    for each in DOOMED:
+    for each in STATES:
         (FOLDER / f"{each}.txt").write_text(f"{failure(each)}\n")
