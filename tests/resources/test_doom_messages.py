@@ -15,8 +15,8 @@ from pytest_kwait.api.session import Session
 from pytest_kwait.engine import stream
 from pytest_kwait.wait import Backoff
 from tests.engine.fake_session import FakeSession
-from tests.resources.doomed import DOOMED
-from tests.resources.doomed_cluster import DOOMED_CLUSTER
+from tests.resources.doomed import DOOMED, Doomed
+from tests.resources.doomed_cluster import DOOMED_CLUSTER, DoomedObject
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kwait.errors import WaitFailed, WaitTimeout
 
 FOLDER = Path(__file__).parent / "messages"
-STATES = {**DOOMED, **DOOMED_CLUSTER}
+STATES: dict[str, Doomed | DoomedObject] = {**DOOMED, **DOOMED_CLUSTER}
 
 
 class _Client:

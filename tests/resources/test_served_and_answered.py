@@ -351,9 +351,8 @@ def test_webhooks_of_which_nothing_can_be_proven(
     with pytest.raises(WaitFailed) as caught:
         kw.wait_for_webhook_ready(client, "ci-1", NAME)
 
-    assert caught.value.args == (
-        f"validatingwebhookconfiguration guard can no longer answer: {reason}",
-    )
+    text = f"validatingwebhookconfiguration guard can no longer answer: {reason}"
+    assert caught.value.args == (text,)
     assert session.clock.monotonic() == 5.0
 
 
