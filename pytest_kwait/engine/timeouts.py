@@ -101,9 +101,7 @@ _ENTRIES = (
         "controlled_pods", 10 * _MINUTE, "../../utils/runners.go WaitForPodsWithLabelRunning"
     ),
     TimeoutEntry("rolling_update", 300 * _SECOND, "v0.7 pkg/kubecfg/kubecfg.go Update"),
-    TimeoutEntry(
-        "rolling_update_poll", 5 * _SECOND, "v0.7 pkg/kubecfg/kubecfg.go Update", "pause"
-    ),
+    TimeoutEntry("rolling_update_poll", 5 * _SECOND, "v0.7 pkg/kubecfg/kubecfg.go Update", "pause"),
     # services
     TimeoutEntry("service_responding", 2 * _MINUTE, "service/const.go RespondingTimeout"),
     TimeoutEntry("kube_proxy_lag", 2 * _MINUTE, "service/const.go KubeProxyLagTimeout"),
