@@ -143,6 +143,12 @@ ROWS: dict[str, tuple[Any, Any, list[Any], Verdict]] = {
         [on("a"), on("c")],
         Pending("1 of 2 nodes with one pod: 2 ready; 1 with more than one, or none awaited"),
     ),
+    "on this and, left over, on another": (
+        only("a"),
+        agent(1, 1),
+        [on("a"), on("c")],
+        Pending("1 of 1 node with one pod: 2 ready; 1 with more than one, or none awaited"),
+    ),
     "on none": (only(), agent(0, 0), [], Met()),
     "on more": (
         only("a"),

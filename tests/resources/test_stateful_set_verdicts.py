@@ -158,6 +158,9 @@ ROWS = {
     "a stuck pod keeps the rest from coming": Row(
         both(3), doomed("web-1", NO_MORE), pods=[ready("web-0"), stuck("web-1")]
     ),
+    "a stuck pod keeps the rest from coming, from the first ordinal on": Row(
+        both(3), doomed("web-5", NO_MORE), web(ordinals={"start": 5}), [stuck("web-5")]
+    ),
     "a stuck pod, the last": Row(
         both(2), doomed("web-1"), web(2), [ready("web-0"), stuck("web-1")]
     ),

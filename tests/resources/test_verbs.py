@@ -268,6 +268,31 @@ def test_other_kinds(
         create_and_wait(client, "ci-1", manifest, timeout=2)
 
 
+@pytest.mark.parametrize(
+    ("resource", "kind", "version"),
+    [
+        (PODS, "Pod", "v1"),
+        (JOBS, "Job", "batch/v1"),
+        (DEPLOYMENTS, "Deployment", "apps/v1"),
+        (REPLICATION_CONTROLLERS, "ReplicationController", "v1"),
+    ],
+)
+def test_another_one_is_not_the_one_that_was_made(
+    client: ApiClient, session: WritingSession, resource: Any, kind: str, version: str
+) -> None:
+    manifest = {**RC, "apiVersion": version, "kind": kind}
+    other = {**manifest, "metadata": {"name": "web", "uid": "uid-other"}}
+    session.then = lambda *_: session.put(resource, other)
+
+    with pytest.raises(WaitFailed) as caught:
+        create_and_wait(client, "ci-1", manifest)
+
+    (headline,) = caught.value.args
+    assert headline.endswith(
+        f"the {resource.singular} was deleted and created anew under another UID"
+    )
+
+
 def test_a_condition_of_ones_own(client: ApiClient, session: WritingSession) -> None:
     made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     session.then = lambda *_: session.put(CONFIG_MAPS, made)
