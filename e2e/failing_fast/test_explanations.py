@@ -1,0 +1,155 @@
+"""What a failed wait says: all that there is to know, in one message, and nothing secret."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytest_kwait
+from e2e.pods.manifest import container, pod
+from e2e.raising import raises
+from pytest_kwait import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.clusters.provider import connect
+
+from .starts import job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+NO = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1000}
+
+
+def test_every_part_in_its_place(kwait: Bench, wait_for_job_complete: Wait) -> None:
+    """From the one reason down to the command to look further."""
+    script = "echo no database; sleep 1; exit 3"
+    kwait.create(job("broken", container(script=script), backoffLimit=0))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_job_complete("broken", timeout="2m")
+
+    text, evidence = str(caught.value), caught.value.evidence
+    parts = (
+        "BackoffLimitExceeded",
+        "  awaited   job",
+        "  limit     2m0s, ended after ",
+        "  seen      1 Failed",
+        "  timeline",
+        "  pods",
+        "main: terminated, exit code 3: Error",
+        "  warnings",
+        "  log of broken-",
+        "    | no database",
+        "  try: kubectl --kubeconfig ",
+    )
+    assert [part for part in parts if part not in text] == []
+    assert sorted(parts, key=text.index) == list(parts)
+    assert f"--namespace {kwait.namespace} describe pod/broken-" in text
+    assert max(len(line) for line in text.splitlines()[:-1]) <= 92
+    assert json.loads(json.dumps(evidence))["pods"][0]["containers"][0]["exit_code"] == 3
+
+
+def test_the_log_of_the_run_before(kwait: Bench, wait_for_pod_ready: Wait) -> None:
+    """A container that runs again says nothing of why it ended: its last run does."""
+    script = 'echo "run with $LATE"; test "$LATE" = yes || exit 1; sleep 300'
+    late = [{"name": "LATE", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "key"}}}]
+    kwait.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "late"},
+            "data": {"key": "no"},
+        },
+        pod("web", container(script=script, env=late, readinessProbe=NO), restartPolicy="Always"),
+    )
+    kwait.wait_for("pod/web", has_ended)
+    kwait.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "late"},
+            "data": {"key": "yes"},
+        }
+    )
+    kwait.wait_for("pod/web", runs_again, stable_for="1s")
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_pod_ready("web", timeout="1s")
+
+    [tail] = caught.value.evidence["logs"]
+    assert (tail["previous"], tail["lines"]) == (True, ("run with no",))
+
+
+def runs_again(pod: dict[str, Any]) -> bool:
+    return has_ended(pod) and "running" in pod["status"]["containerStatuses"][0]["state"]
+
+
+def has_ended(pod: dict[str, Any]) -> bool:
+    statuses = pod["status"].get("containerStatuses") or [{}]
+    return bool((statuses[0].get("lastState") or {}).get("terminated"))
+
+
+def test_nothing_secret_is_shown(kwait: Bench, wait_for_pod_success: Wait) -> None:
+    """Of what a container gives away in its log, and of the data of a Secret."""
+    script = "echo Authorization: Bearer s3cr3t-t0ken; echo password=hunter2; exit 1"
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    kwait.create(pod("careless", container(script=script)), {**secret, "stringData": {"a": "b"}})
+
+    with pytest.raises(WaitFailed) as failed:
+        wait_for_pod_success("careless", timeout="1m")
+    with pytest.raises(WaitTimeout) as late:
+        kwait.wait_for("secret/s", "jsonpath={.data.a}=Yw==", timeout="500ms")
+
+    said = "".join(f"{error.value}{json.dumps(error.value.evidence)}" for error in (failed, late))
+    assert "Authorization: Bearer (hidden)" in said
+    assert "{.data.a} is another value" in " ".join(said.split())
+    assert [word for word in ("s3cr3t", "hunter2", "Yg==", "Yw==") if word in said] == []
+
+
+def test_what_there_is_where_a_name_matches_nothing(kwait: Bench, wait_for_pod_ready: Wait) -> None:
+    """The nearest name first."""
+    kwait.create(pod("database"), pod("web-0"))
+
+    with raises(WaitTimeout, rf"there are pods in {kwait.namespace}: web-0, database try:"):
+        wait_for_pod_ready("wbe-0", timeout="500ms")
+    with raises(WaitTimeout, rf"there are no jobs.batch in {kwait.namespace}"):
+        kwait.wait_for("job/pi", "create", timeout="500ms")
+    with raises(InvalidArgument, r"kind='pdo' is not valid: .* near: pods \(v1\)"):
+        kwait.wait_for("pdo/web-0", "condition=Ready")
+
+
+@pytest.mark.needs("authorization")
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_a_read_that_is_forbidden(kwait: Bench, mode: Any) -> None:
+    """At once, and by name of what is missing."""
+    client = connect(kwait.cluster.kubeconfig).client()
+    client.set_default_header("Impersonate-User", "robot")  # type: ignore[no-untyped-call]
+
+    with raises(ApiError, 'User "robot" cannot list resource "pods" in API group ""'):
+        pytest_kwait.wait_for_pod_ready(client, kwait.namespace, "web", timeout="1m", mode=mode)
+
+
+def test_a_pod_that_is_stuck_dooms_only_what_needs_it(
+    kwait: Bench, wait_for_pods_running: Wait
+) -> None:
+    """Two of three come, in more time than it takes to be sure of the third."""
+    late = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}
+    script = "sleep 7; touch /tmp/up; sleep 300"
+    slow = container(script=script, readinessProbe={**late, "failureThreshold": 60})
+    labels = {"app": "web"}
+    kwait.create(
+        pod("stuck", container(image="Not an image"), labels=labels),
+        pod("slow-0", slow, labels=labels),
+        pod("slow-1", slow, labels=labels),
+    )
+
+    ready = wait_for_pods_running(2, selector="app=web", timeout="1m")
+
+    assert [each["metadata"]["name"] for each in ready] == ["slow-0", "slow-1"]
+    with raises(WaitFailed, "pod stuck: InvalidImageName"):
+        wait_for_pods_running(3, selector="app=web", timeout="1m")
