@@ -22,7 +22,7 @@ _FOR_EVER = "2147483647"
 
 def write_archive(busybox: Path, archive: Path) -> None:
     """Write both images as one docker archive: busybox with its shell, pause that sleeps."""
-    layer = _layer(busybox)
+    layer = busybox_layer(busybox)
     digest = hashlib.sha256(layer).hexdigest()
     files = {f"{digest}.tar": layer}
     manifest = []
@@ -45,7 +45,8 @@ def write_archive(busybox: Path, archive: Path) -> None:
             _add(tar, name, data, 0o644)
 
 
-def _layer(busybox: Path) -> bytes:
+def busybox_layer(busybox: Path) -> bytes:
+    """Return the file system of both images as a tar."""
     listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:

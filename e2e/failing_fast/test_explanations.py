@@ -42,7 +42,6 @@ def test_every_part_in_its_place(kwait: Bench, wait_for_job_complete: Wait) -> N
         "  timeline",
         "  pods",
         "main: terminated, exit code 3: Error",
-        "  warnings",
         "  log of broken-",
         "    | no database",
         "  try: kubectl --kubeconfig ",
@@ -52,6 +51,15 @@ def test_every_part_in_its_place(kwait: Bench, wait_for_job_complete: Wait) -> N
     assert f"--namespace {kwait.namespace} describe pod/broken-" in text
     assert max(len(line) for line in text.splitlines()[:-1]) <= 92
     assert json.loads(json.dumps(evidence))["pods"][0]["containers"][0]["exit_code"] == 3
+
+
+def test_warnings_are_grouped(kwait: Bench, wait_for_pods_running: Wait) -> None:
+    """The same trouble of two pods is one line."""
+    missing = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "no", "key": "a"}}}]
+    kwait.create(*(pod(f"web-{n}", container(env=missing), labels={"app": "web"}) for n in "01"))
+
+    with raises(WaitTimeout, r'warnings \d+x Failed \(pod/web-\d and 1 more\): .*"no" not found'):
+        wait_for_pods_running(2, selector="app=web", timeout="4s", fail_fast=False)
 
 
 def test_the_log_of_the_run_before(kwait: Bench, wait_for_pod_ready: Wait) -> None:

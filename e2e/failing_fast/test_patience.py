@@ -6,16 +6,21 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import pytest
+
+from e2e.pods.manifest import container, pod
+from pytest_kwait import wait_for_pod_ready
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import WaitFailed, WaitTimeout
 
+from .registry import Registry, is_local
 from .starts import Start, label_node, label_of, starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pytest
+    from kubernetes.client import ApiClient
 
     from pytest_kwait import Bench
 
@@ -44,10 +49,35 @@ def suspected(records: list[logging.LogRecord]) -> Iterator[str]:
     yield from (text for record in records if "final if it holds" in (text := record.getMessage()))
 
 
-def test_slow_starts_are_waited_for(kwait: Bench, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture
+def registry(kwait: Bench) -> Iterator[Registry | None]:
+    """A registry that opens late; None where the nodes cannot reach one of this machine's."""
+    node = kwait.get(f"node/{kwait.cluster.nodes[0]}")
+    addresses = [each["address"] for each in node["status"]["addresses"]]
+    if kwait.cluster.provider == "embedded" or not is_local(addresses[0]):
+        yield None
+        return
+    with Registry() as registry:
+        yield registry
+
+
+def image_from(registry: Registry) -> Start:
+    """Return the start of a pod whose image comes late."""
+
+    def wait(client: ApiClient, namespace: str) -> None:
+        wait_for_pod_ready(client, namespace, "late-image", timeout="2m")
+
+    made = pod("late-image", container(image=registry.image))
+    heal = lambda _: registry.open()  # noqa: E731 - nothing to say of it
+    return Start("an image that comes late", [made], wait, heal, suspect="/late-image to")
+
+
+def test_slow_starts_are_waited_for(
+    kwait: Bench, registry: Registry | None, caplog: pytest.LogCaptureFixture
+) -> None:
     """All at the same time; those that look hopeless were seen to, and given time."""
     caplog.set_level(logging.INFO, logger="pytest_kwait.wait")
-    slow = starts(kwait.namespace)
+    slow = starts(kwait.namespace) + ([image_from(registry)] if registry is not None else [])
     assert len(slow) >= 20
     try:
         with ThreadPoolExecutor(len(slow) + 1) as pool:
