@@ -1,8 +1,9 @@
 """What must hold for anything to come at all: that the namespace takes new objects.
 
-An object that is not there yet cannot be created in a namespace that is being deleted. No watch of
+What is not there yet cannot be created in a namespace that is being deleted. No watch of
 its own is opened for that: the namespace is read once the object has been missing for a while, and
-again at growing intervals.
+again at growing intervals. A set of objects counts as missing while there is none of them: to list
+a large one anew would cost more than it tells.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ LONGEST_PAUSE = 60.0
 
 
 class Premise:
-    """The namespace of an object that is awaited and not there takes new objects.
+    """The namespace of what is awaited and not there takes new objects.
 
     Args:
         session: who asks the server.
         condition: what is awaited.
         deadline: when the wait must be over.
-        delay: seconds that the object must be missing before the namespace is read.
+        delay: seconds that it must be missing before the namespace is read.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Premise:
             now: the clock's monotonic seconds.
             fresh: whether all that the condition looks at has just been listed.
         """
-        if not verdict.absent:
+        if not verdict.absent or self._namespace() is None:
             self._next = self._lost = None
             return verdict
         if self._next is None:
@@ -72,15 +73,13 @@ class Premise:
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
         return self._lost or verdict
 
+    def _namespace(self) -> str | None:
+        """Return where something is missing; None for what is cluster-scoped."""
+        missing = (s.namespace for s in self._condition.sources() if not s.book.uids())
+        return next(filter(None, missing), None)
+
     def _look(self) -> Failed | None:
-        namespace = next(
-            (
-                source.namespace
-                for source in self._condition.sources()
-                if source.name and source.namespace and not source.book.uids()
-            ),
-            None,
-        )
+        namespace = self._namespace()
         if namespace is None:
             return None
         limit = self._deadline.at_most(PER_LOOK)

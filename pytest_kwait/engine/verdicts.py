@@ -42,7 +42,7 @@ class Pending:
 
     Args:
         reason: what is missing, in a few words.
-        absent: whether a named object is missing that would have to be created.
+        absent: whether nothing of it is there, so that it would have to be created.
     """
 
     reason: str

@@ -194,14 +194,17 @@ class ManyObjects:
         if self._count is not None:
             if self._count.admits(met):
                 return Met()
-            return Pending(f"{met} of {total} satisfy it, {self._count} are awaited")
+            text = f"{met} of {total} satisfy it, {self._count} are awaited"
+            return Pending(text, absent=not total)
         if total and met == total:
             return Met()
         stuck = self._tally.nth_doomed(1)
         if stuck is not None and stuck[0].state.doom is not None:
             entry, patience, since = stuck
             return Failed(f"{entry.name}: {stuck[0].state.doom.reason}", patience, since)
-        return Pending(f"{met} of {total} satisfy it" if total else "none is there yet")
+        if not total:
+            return Pending("none is there yet", absent=True)
+        return Pending(f"{met} of {total} satisfy it")
 
     def _state(self, obj: dict[str, Any], before: Doom | None) -> State:
         if isinstance(self._test, Existence):

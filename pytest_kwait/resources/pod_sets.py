@@ -248,7 +248,8 @@ class PodCount(PodSet):
         noun = "pod" if self._count == 1 else "pods"
         if met > self._count:
             return Pending(f"{met}{self._what}, {met - self._count} more than awaited")
-        return Pending(f"{met} of {self._count} {noun}{self._what}{self._rest()}")
+        text = f"{met} of {self._count} {noun}{self._what}{self._rest()}"
+        return Pending(text, absent=not len(self.pods))
 
 
 class AllPods(PodSet):
@@ -286,7 +287,7 @@ class AllPods(PodSet):
         if stuck is not None:
             return stuck
         if total < self._least:
-            return Pending(f"{total} of {self._least} there{self._rest()}")
+            return Pending(f"{total} of {self._least} there{self._rest()}", absent=not total)
         return Pending(f"{met} of {total}{self._what}{self._rest()}")
 
 
@@ -329,4 +330,5 @@ class RunningReadyPods(PodSet):
         if stuck is not None:
             return stuck
         wanted = f"{ready} Running and ready, {self._least} awaited"
-        return Pending(f"{wanted}; {others} not, {self._allowed} allowed{self._rest()}")
+        text = f"{wanted}; {others} not, {self._allowed} allowed{self._rest()}"
+        return Pending(text, absent=not len(self.pods))

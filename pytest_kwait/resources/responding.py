@@ -117,7 +117,7 @@ class RespondingPods:
     def _missing(self) -> Verdict | None:
         there = self._pods.by_name()
         if self._wanted is None:
-            return None if there else Pending("no pod matches yet")
+            return None if there else Pending("no pod matches yet", absent=True)
         for name, uid in self._wanted.items():
             if name not in there:
                 if uid or name in self._pods.dropped:

@@ -26,10 +26,10 @@ class There:
     in_caller = False
     subject = "pod ci-1/web"
 
-    def __init__(self, *, gone: bool = False) -> None:
+    def __init__(self, *, gone: bool = False, namespace: str | None = "ci-1") -> None:
         self.pod = Sighting(PODS, "web")
         self.gone = gone
-        self._sources = (Source(PODS, "ci-1", self.pod, "web"),)
+        self._sources = (Source(PODS, namespace, self.pod, "web"),)
         self.goal = "go away" if gone else "come"
 
     def sources(self) -> Any:
@@ -180,3 +180,11 @@ def test_what_is_to_go_away_is_no_matter() -> None:
 
     assert wait(session, There(gone=True), timeout=60) == "result"
     assert session.count("get") == 0
+
+
+def test_what_is_in_no_namespace_is_listed_once() -> None:
+    session = FakeSession()
+
+    with pytest.raises(WaitTimeout):
+        wait(session, There(namespace=None), timeout=60)
+    assert (session.count("get"), session.count("list pods metadata.name=web")) == (0, 1)

@@ -286,6 +286,9 @@ def test_what_names_no_event(given: Any, text: str) -> None:
         ("wait_for", ("pod/late", kw.any_of("condition=Ready", "jsonpath={.status.podIP}"))),
         ("wait_for", ("pod/late", kw.stable_for("3s", "condition=Ready"))),
         ("wait_for", (["cm/there", "cm/late"], "create")),
+        ("wait_for_number_of_pods", (3,)),
+        ("wait_for_pods_with_label_running_ready", ("app=web", 3)),
+        ("wait_for_pods_running_ready", (3,)),
     ],
 )
 def test_nothing_comes_into_a_namespace_that_goes(
@@ -308,6 +311,29 @@ def test_nothing_comes_into_a_namespace_that_goes(
     told = "namespace ci-1 is being deleted: nothing can be created in it"
     assert caught.value.args[0].endswith(told)
     assert session.clock.monotonic() == 10.0
+
+
+@pytest.mark.parametrize("selector", ["app=web", "app=web,tier=db"])
+def test_no_object_of_a_set_comes_either(
+    client: ApiClient, session: FakeSession, monkeypatch: pytest.MonkeyPatch, selector: str
+) -> None:
+    monkeypatch.setattr(session, "resolve", lambda *_, **__: PODS)
+    session.put(NAMESPACES, namespace("ci-1", **GOING))
+
+    with pytest.raises(WaitFailed, match="is being deleted: nothing can be created in it"):
+        kw.wait_for(client, "ci-1", "pods", "condition=Ready", selector=selector)
+    with pytest.raises(WaitFailed, match="is being deleted: nothing can be created in it"):
+        kw.wait_for(client, "ci-1", "pods", "create", selector=selector, count=kw.at_least(2))
+
+
+def test_none_is_what_may_be_awaited(client: ApiClient, session: FakeSession) -> None:
+    """Of a set that is to be empty nothing is missing."""
+    session.put(NAMESPACES, namespace("ci-1", **GOING))
+    session.put(PODS, {"metadata": {"name": "web"}})
+    session.at(40, session.drop, PODS, "web")
+
+    assert kw.wait_for_number_of_pods(client, "ci-1", 0) == []
+    assert session.clock.monotonic() == 40.0
 
 
 @pytest.mark.parametrize(
