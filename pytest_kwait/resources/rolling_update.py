@@ -110,7 +110,8 @@ class PodsAreBack(WorkloadCondition):
         back = self._new.count(_BACK)
         if back == self._count:
             return Met()
-        return Pending(f"{back} of {self._count} pods: {self._new.summary() or 'none'}")
+        noun = "pod" if self._count == 1 else "pods"
+        return Pending(f"{back} of {self._count} {noun}: {self._new.summary() or 'none'}")
 
     def result(self) -> Any:
         """Return the pods, sorted by name."""
