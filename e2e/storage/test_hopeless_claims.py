@@ -65,6 +65,32 @@ def test_no_provisioner(
 
 
 @binder
+def test_a_volume_that_does_not_fit(
+    kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
+) -> None:
+    """The claim asks for one volume by name, and for more than that has."""
+    kwait.create(volume(unique, unique))
+    more = {"requests": {"storage": "2Mi"}}
+    kwait.create(claim("data", unique, volumeName=unique, resources=more))
+
+    with raises(WaitFailed, "VolumeMismatch: Cannot bind to requested volume .*too small"):
+        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="1m")
+
+
+@binder
+def test_a_volume_of_another_claim(
+    kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
+) -> None:
+    kwait.create(volume(unique, unique))
+    kwait.create(claim("first", unique, volumeName=unique))
+    wait_for_persistent_volume_claim_phase("first", "Bound")
+    kwait.create(claim("second", unique, volumeName=unique))
+
+    with raises(WaitFailed, "FailedBinding: volume .* already bound to a different claim"):
+        wait_for_persistent_volume_claim_phase("second", "Bound", grace="1s", timeout="1m")
+
+
+@binder
 def test_waiting_for_a_consumer_is_not_hopeless(
     kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
