@@ -33,6 +33,10 @@ if TYPE_CHECKING:
         wait_for_named_authorization_update,
     )
     from pytest_kwait.resources.autoscalers import wait_for_hpa_replicas
+    from pytest_kwait.resources.claim_modifications import (
+        wait_for_persistent_volume_claim_modification_failure,
+        wait_for_persistent_volume_claim_modified,
+    )
     from pytest_kwait.resources.claims import (
         wait_for_persistent_volume_claim_deleted,
         wait_for_persistent_volume_claim_phase,
@@ -231,7 +235,9 @@ __all__ = [
     "wait_for_node_heartbeat_after", "wait_for_node_not_ready", "wait_for_node_ready",
     "wait_for_node_schedulable", "wait_for_nodes_ready", "wait_for_number_of_pods",
     "wait_for_observed_deployment", "wait_for_observed_replica_set",
-    "wait_for_persistent_volume_claim_deleted", "wait_for_persistent_volume_claim_phase",
+    "wait_for_persistent_volume_claim_deleted",
+    "wait_for_persistent_volume_claim_modification_failure",
+    "wait_for_persistent_volume_claim_modified", "wait_for_persistent_volume_claim_phase",
     "wait_for_persistent_volume_claims_phase", "wait_for_persistent_volume_deleted",
     "wait_for_persistent_volume_phase", "wait_for_pod_condition", "wait_for_pod_failed_reason",
     "wait_for_pod_no_longer_running", "wait_for_pod_not_found", "wait_for_pod_not_pending",

@@ -110,6 +110,10 @@ wait_for_number_of_pods = bound("wait_for_number_of_pods")
 wait_for_observed_deployment = bound("wait_for_observed_deployment")
 wait_for_observed_replica_set = bound("wait_for_observed_replica_set")
 wait_for_persistent_volume_claim_deleted = bound("wait_for_persistent_volume_claim_deleted")
+wait_for_persistent_volume_claim_modification_failure = bound(
+    "wait_for_persistent_volume_claim_modification_failure"
+)
+wait_for_persistent_volume_claim_modified = bound("wait_for_persistent_volume_claim_modified")
 wait_for_persistent_volume_claim_phase = bound("wait_for_persistent_volume_claim_phase")
 wait_for_persistent_volume_claims_phase = bound("wait_for_persistent_volume_claims_phase")
 wait_for_persistent_volume_deleted = bound("wait_for_persistent_volume_deleted")

@@ -38,6 +38,20 @@ CLAIM_WAITS = (
         "claim_bound",
     ),
     (
+        "wait_for_persistent_volume_claim_modified",
+        "claim",
+        "a claim with the class of volume attributes that it asks for",
+        "claim_modifications",
+        "claim_provision",
+    ),
+    (
+        "wait_for_persistent_volume_claim_modification_failure",
+        "claim",
+        "a claim that was refused that class",
+        "claim_modifications",
+        "claim_provision",
+    ),
+    (
         "wait_for_pv_and_pvc",
         "volume, claim",
         "a volume and a claim that are bound to each other",

@@ -1,0 +1,76 @@
+"""Waiting for another class of volume attributes.
+
+No driver changes volumes here: the tests write what one would report.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kubernetes.client
+import pytest
+
+from e2e.raising import raises
+from e2e.storage.manifest import claim, kept_for, volume
+from pytest_kwait import WaitFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+pytestmark = pytest.mark.needs("PersistentVolume")
+
+ERROR = {"type": "ModifyVolumeError", "status": "True", "message": "no such tier"}
+
+
+@pytest.fixture
+def bound(kwait: Bench, unique: str, wait_for_pv_and_pvc: Wait) -> None:
+    """A claim that has a volume, and asks for a class of attributes afterwards."""
+    (data,) = kwait.create(claim("data", unique))
+    kwait.create(volume(unique, unique, claimRef=kept_for(data)))
+    wait_for_pv_and_pvc(unique, "data", timeout="1m")
+    kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_persistent_volume_claim(
+        "data", kwait.namespace, {"spec": {"volumeAttributesClassName": "kwait-gold"}}
+    )
+
+
+def report(kwait: Bench, attempt: str | None, current: str, *conditions: dict[str, Any]) -> None:
+    """Write the status as a driver's resizer does."""
+    target = {"status": attempt, "targetVolumeAttributesClassName": "kwait-gold"}
+    status = {
+        "currentVolumeAttributesClassName": current,
+        "modifyVolumeStatus": target if attempt else None,
+        "conditions": list(conditions) or None,
+    }
+    kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_persistent_volume_claim_status(
+        "data", kwait.namespace, {"status": status}
+    )
+
+
+@pytest.mark.usefixtures("bound")
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_refused(
+    kwait: Bench, wait_for_persistent_volume_claim_modification_failure: Wait, mode: str
+) -> None:
+    report(kwait, "Infeasible", "kwait-silver", ERROR)
+
+    found = wait_for_persistent_volume_claim_modification_failure("data", mode=mode)
+
+    assert found["status"]["modifyVolumeStatus"]["status"] == "Infeasible"
+
+
+@pytest.mark.usefixtures("bound")
+def test_modified(kwait: Bench, wait_for_persistent_volume_claim_modified: Wait) -> None:
+    report(kwait, "Infeasible", "kwait-silver", ERROR)
+    with raises(
+        WaitFailed, "of class kwait-silver, kwait-gold is asked for: Infeasible: no such tier"
+    ):
+        wait_for_persistent_volume_claim_modified("data", grace="500ms")
+    report(kwait, None, "kwait-gold")
+
+    found = wait_for_persistent_volume_claim_modified("data")
+
+    assert found["status"]["currentVolumeAttributesClassName"] == "kwait-gold"
