@@ -104,6 +104,10 @@ class Share:
         """List anew, at once: what a watch has not told of late may be its silence."""
         self._stream.refresh()
 
+    def leave_to_others(self) -> bool:
+        """Be told nothing more, if somebody else has a share; return whether somebody has."""
+        return self._stream.leave_to_others(self)
+
     def close(self) -> None:
         """Be told nothing more; the last one to leave ends the stream."""
         self._stream.leave(self)
@@ -197,11 +201,22 @@ class Stream:
         if watch is not None:
             watch.close()
 
+    def leave_to_others(self, share: Share) -> bool:
+        """Tell that share nothing more if it is not the only one; return whether it is not."""
+        with self._lock:
+            others = any(each is not share for each in self._shares)
+            if others:
+                self._drop(share)
+            return others
+
+    def _drop(self, share: Share) -> None:
+        self._shares = tuple(each for each in self._shares if each is not share)
+        self._listed = tuple(each for each in self._listed if each is not share)
+
     def leave(self, share: Share) -> None:
         """Tell that share nothing more but what is being told already."""
         with self._lock:
-            self._shares = tuple(each for each in self._shares if each is not share)
-            self._listed = tuple(each for each in self._listed if each is not share)
+            self._drop(share)
             if self._shares or self._ended:
                 return
             self._ended = True

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.engine.error_policy import Decision, Troubles
 from pytest_kwait.engine.sharing import share_of
 from pytest_kwait.engine.stream import enter_list
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.stream import Share
 
 __all__ = ["WatchMode"]
+
+_FAREWELL = 0.005
+"""Seconds, of real time, that a wait that has ended keeps its streams: it is on its way out."""
 
 
 class WatchMode:
@@ -61,6 +65,8 @@ class WatchMode:
         self._poll = poll
         self._probe = probe
         self._troubles = troubles
+        self._left = False
+        self._caller = threading.get_ident()
         self._lock = threading.RLock()
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._wake = threading.Event()
@@ -97,9 +103,9 @@ class WatchMode:
         finally:
             with self._lock:
                 self._over = True
-                shares = list(self._streams.values())
-            for share in shares:
-                share.close()
+                leaves, self._left = not self._left, True
+            if leaves:
+                self._leave()
 
     def listed(
         self, source: Source, items: list[tuple[dict[str, Any], bytes]], asked: float
@@ -134,7 +140,23 @@ class WatchMode:
                 self._error = error
                 self._wake.set()
             finally:
+                bids_farewell = self._over and not self._left and not self._is_caller()
+                self._left |= bids_farewell
                 self._lock.release()
+            if bids_farewell:
+                self._leave(_FAREWELL)
+
+    def _is_caller(self) -> bool:
+        return threading.get_ident() == self._caller
+
+    def _leave(self, pause: float = 0.0) -> None:
+        """Let the streams go; those that others have a share in at once."""
+        last = [share for share in self._streams.values() if not share.leave_to_others()]
+        if last and pause:
+            # To close connections takes longer than all the rest: the caller is let by first.
+            SYSTEM_CLOCK.sleep(pause)
+        for share in last:
+            share.close()
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:

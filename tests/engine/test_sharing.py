@@ -229,7 +229,8 @@ def test_a_child_process_has_no_streams(session: GatedSession) -> None:
 class Counted:
     """A condition that is never met, and hangs in the caller's thread where it is told to."""
 
-    subject, goal, in_caller = "pods", "come", True
+    subject, goal = "pods", "come"
+    in_caller = True
 
     def __init__(self, hang: threading.Event | None = None) -> None:
         self.book = Tally(lambda pod, _: State("pod"))
@@ -366,3 +367,21 @@ def test_waits_on_a_job_and_on_its_pods_share_what_they_have_in_common() -> None
 
 def _only_stream() -> Any:
     return next(iter(sharing._streams.open.values()))
+
+
+def test_a_wait_that_is_met_leaves_nothing_open() -> None:
+    session = PatientSession()
+    threading.Timer(0.1, session.put, (PODS, web("a"))).start()
+    threading.Timer(0.1, session.put, (PODS, web("b"))).start()
+    threading.Timer(0.2, session.put, (PODS, web("c"))).start()
+    condition = Counted()
+    condition.in_caller = False
+
+    assert wait_for_condition(session, condition, WaitSettings(timeout=20.0)) == 3
+
+    # The caller is let by before the connection is closed.
+    for thread in readers():
+        thread.join(5.0)
+    assert readers() == []
+    assert sharing._streams.open == {}
+    assert all(watch.closed for _, watch in session.watches)
