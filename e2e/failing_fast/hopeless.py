@@ -110,6 +110,19 @@ HOPELESS = (
         SHORT,
     ),
     Hopeless(
+        "a program that is not in the image, again and again",
+        [
+            pod(
+                "nowhere-again",
+                {"name": "main", "image": "busybox:1.36", "command": ["/no/such"]},
+                restartPolicy="Always",
+            )
+        ],
+        _ready("nowhere-again"),
+        "no such file or directory",
+        SHORT,
+    ),
+    Hopeless(
         "runs as root, and must not",
         [pod("root", container(securityContext={"runAsNonRoot": True}))],
         _ready("root"),
@@ -259,6 +272,23 @@ LASTING = (
         _job_running("config", 2),
         'CreateContainerConfigError: configmap "missing" not found',
         LONG,
+    ),
+    Hopeless(
+        "CreateContainerError",
+        [
+            pod(
+                "created",
+                container(
+                    securityContext={
+                        "seccompProfile": {"type": "Localhost", "localhostProfile": "no/such.json"}
+                    }
+                ),
+            )
+        ],
+        _ready("created"),
+        "CreateContainerError: failed to create containerd container",
+        LONG,
+        needs="seccomp",
     ),
     Hopeless(
         "CreateContainerConfigError of an init container",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROMPT = 2.0
 """Seconds after the grace in which a wait must be over."""
 
-EMBEDDED_LACKS = {"memory limits", "runAsNonRoot"}
+EMBEDDED_LACKS = {"memory limits", "runAsNonRoot", "seccomp"}
 
 
 def complaint(kwait: Bench, hopeless: Hopeless) -> str:
