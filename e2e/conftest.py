@@ -20,6 +20,8 @@ EMBEDDED_LACKS = {
     "authorization": "it has one user, who may do everything",
     "quota": "it holds no quotas",
     "pod security": "it admits every pod",
+    "memory limits": "its containers need no memory",
+    "security contexts": "its containers run as nobody in particular",
 }
 """What a test can declare that it needs, and why the embedded cluster has it not."""
 

@@ -43,7 +43,7 @@ class Hopeless:
         wait: waits for it, given client and namespace.
         reason: what the message must name.
         grace: how long the state must hold, in the cluster's own seconds.
-        needs: what the embedded cluster may lack for it; empty where it has all.
+        needs: the capability that it needs of a cluster, as `e2e/conftest.py` has them; or none.
     """
 
     title: str
@@ -128,7 +128,7 @@ HOPELESS = (
         _ready("root"),
         "runAsNonRoot and image will run as root",
         SHORT,
-        needs="runAsNonRoot",
+        needs="security contexts",
     ),
     Hopeless(
         "a container that is done where a ready pod is awaited",
@@ -288,7 +288,7 @@ LASTING = (
         _ready("created"),
         "CreateContainerError: failed to create containerd container",
         LONG,
-        needs="seccomp",
+        needs="security contexts",
     ),
     Hopeless(
         "CreateContainerConfigError of an init container",

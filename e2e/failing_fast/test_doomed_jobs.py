@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.conftest import EMBEDDED_LACKS
 from pytest_kwait import WaitFailed
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import WaitTimeout
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 PROMPT = 2.0
 """Seconds after the grace in which a wait must be over."""
-
-EMBEDDED_LACKS = {"memory limits", "runAsNonRoot", "seccomp"}
 
 
 def complaint(kwait: Bench, hopeless: Hopeless) -> str:
