@@ -53,13 +53,17 @@ def test_every_part_in_its_place(kwait: Bench, wait_for_job_complete: Wait) -> N
     assert json.loads(json.dumps(evidence))["pods"][0]["containers"][0]["exit_code"] == 3
 
 
-def test_warnings_are_grouped(kwait: Bench, wait_for_pods_running: Wait) -> None:
+def test_warnings_are_grouped(
+    kwait: Bench, wait_for_event: Wait, wait_for_pods_running: Wait
+) -> None:
     """The same trouble of two pods is one line."""
     missing = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "no", "key": "a"}}}]
     kwait.create(*(pod(f"web-{n}", container(env=missing), labels={"app": "web"}) for n in "01"))
 
+    for name in ("web-0", "web-1"):
+        wait_for_event("Failed", about=f"pod/{name}", timeout="1m")
     with raises(WaitTimeout, r'warnings \d+x Failed \(pod/web-\d and 1 more\): .*"no" not found'):
-        wait_for_pods_running(2, selector="app=web", timeout="4s", fail_fast=False)
+        wait_for_pods_running(2, selector="app=web", timeout="1s", fail_fast=False)
 
 
 def test_the_log_of_the_run_before(kwait: Bench, wait_for_pod_ready: Wait) -> None:

@@ -70,7 +70,7 @@ class Proxy:
         self._strike: _Strike | None = None
         self._streams: dict[Exchange, asyncio.Task[None]] = {}
         self._tasks: dict[asyncio.Task[None], socket.socket] = {}
-        self._listener: asyncio.Task[None] | None = None
+        self._listening: socket.socket | None = None
         # Bound and never listening: keeps the port ours while nobody answers on it.
         self._keeper = _bound(0)
         self.port: int = self._keeper.getsockname()[1]
@@ -169,20 +169,23 @@ class Proxy:
     async def _listen(self, door: Door) -> None:
         if door is Door.SHUT:
             return
-        listening = _bound(self.port)
+        listening = self._listening = _bound(self.port)
         listening.setblocking(False)
         listening.listen(100)
-        self._listener = asyncio.ensure_future(self._accept(listening, door))
+        self._loop.add_reader(listening, self._accept, listening, door)
 
-    async def _accept(self, listening: socket.socket, door: Door) -> None:
-        # An asyncio.Server that is closed loses what it is about to accept, unclosed.
-        with listening:
-            while True:
-                connection, _ = await self._loop.sock_accept(listening)
-                serve = self._serve if door is Door.OPEN else self._slam
-                task = asyncio.ensure_future(serve(connection))
-                self._tasks[task] = connection
-                task.add_done_callback(self._ended)
+    def _accept(self, listening: socket.socket, door: Door) -> None:
+        # By hand: both an asyncio.Server and `sock_accept` that are ended just now lose, unclosed,
+        # what they have accepted.
+        try:
+            connection, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        connection.setblocking(False)
+        serve = self._serve if door is Door.OPEN else self._slam
+        task = asyncio.ensure_future(serve(connection), loop=self._loop)
+        self._tasks[task] = connection
+        task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         # Of a task that was cancelled before it began nobody else closes it.
@@ -190,12 +193,14 @@ class Proxy:
 
     async def _slam(self, connection: socket.socket) -> None:
         self._note(Request("knock", "/", {}, b"", SYSTEM_CLOCK.monotonic()))
-        connection.setblocking(False)
         await self._loop.sock_recv(connection, 65536)
 
     async def _stop_listening(self) -> None:
-        listener, self._listener = self._listener, None
-        tasks = [*([] if listener is None else [listener]), *self._tasks]
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            self._loop.remove_reader(listening)
+            listening.close()
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["NEVER_READY", "deployment", "replica_set"]
+if TYPE_CHECKING:
+    from pytest_kwait import Bench
+
+__all__ = ["NEVER_READY", "deployment", "hold_to_quota", "replica_set"]
 
 NEVER_READY = {"readinessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1}}
 """What makes a container run without its pod becoming ready."""
@@ -43,3 +46,10 @@ def replica_set(
 ) -> dict[str, Any]:
     """Return a ReplicaSet of the same pods."""
     return _workload("ReplicaSet", name, replicas, container or {})
+
+
+def hold_to_quota(kwait: Bench, **hard: str) -> None:
+    """Limit a namespace, and return once the server holds it to that."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
+    kwait.create({**quota, "spec": {"hard": hard}})
+    kwait.wait_for("resourcequota/few", "jsonpath={.status.hard}", timeout="1m")

@@ -10,7 +10,7 @@ import pytest
 
 import pytest_kwait
 from e2e.raising import raises
-from e2e.workloads.manifest import NEVER_READY, deployment
+from e2e.workloads.manifest import NEVER_READY, deployment, hold_to_quota
 from pytest_kwait import ApiError, WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def test_pods_that_pod_security_refuses(kwait: Bench, wait_for_deployment_comple
 @pytest.mark.needs("quota")
 def test_pods_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
     """A quota may be freed: that has the long grace."""
-    kwait.create(quota(pods="1"))
+    hold_to_quota(kwait, pods="1")
     kwait.create(deployment("web", 2))
 
     with raises(WaitFailed, "replicaset web-.*: FailedCreate: .* exceeded quota: few"):
@@ -212,17 +212,8 @@ def test_pods_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -
 @pytest.mark.needs("quota")
 def test_a_replica_set_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
     """The controller tells this without ever having observed the generation."""
-    kwait.create(quota(**{"count/replicasets.apps": "0"}))
+    hold_to_quota(kwait, **{"count/replicasets.apps": "0"})
     kwait.create(deployment("web"))
 
     with raises(WaitFailed, "ReplicaSetCreateError: Failed to create new replica set .* exceeded"):
         wait_for_deployment_complete("web", timeout="2m", grace="1s")
-
-
-def quota(**hard: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "few"},
-        "spec": {"hard": hard},
-    }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.raising import raises
-from e2e.workloads.manifest import NEVER_READY, deployment, replica_set
+from e2e.workloads.manifest import NEVER_READY, deployment, hold_to_quota, replica_set
 from pytest_kwait import WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
@@ -81,15 +81,8 @@ def test_an_image_that_does_not_exist(
 @pytest.mark.needs("quota")
 def test_pods_beyond_a_quota(kwait: Bench, wait_for_ready_replica_set: Wait) -> None:
     """The refusal's own text."""
-    kwait.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "none"},
-            "spec": {"hard": {"pods": "0"}},
-        }
-    )
+    hold_to_quota(kwait, pods="0")
     kwait.create(replica_set("web", 1))
 
-    with raises(WaitFailed, 'FailedCreate: pods "web-.*" is forbidden: exceeded quota: none'):
+    with raises(WaitFailed, 'FailedCreate: pods "web-.*" is forbidden: exceeded quota: few'):
         wait_for_ready_replica_set("web", timeout="2m", grace=0)
