@@ -103,7 +103,7 @@ for name in pytest_kwait.plugin.MODULES:
         "pytest_kwait.plugin.fixtures",
         "pytest_kwait.plugin.header",
         "pytest_kwait.plugin.markers",
-            "pytest_kwait.plugin.outcomes",
+        "pytest_kwait.plugin.outcomes",
         "pytest_kwait.plugin.preconditions",
         "pytest_kwait.plugin.progress",
         "pytest_kwait.plugin.running",
