@@ -87,29 +87,22 @@ def test_loading_the_plugin_imports_the_standard_library_and_pytest_alone() -> N
     before = imported("import pytest, dataclasses")
     program = """
 import pytest, pytest_kwait.plugin, importlib
-for name in pytest_kwait.plugin.MODULES:
+for name in pytest_kwait.plugin.{group}:
     importlib.import_module(name)
 """
-    added = imported(program) - before
-    assert added.isdisjoint(COSTLY)
-    foreign = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)
-    assert foreign == {"pytest_kwait"}
-    # The rooms below stay closed, but for the settings.
-    assert {name for name in added if name.startswith("pytest_kwait.")} == {
-        "pytest_kwait.errors",
+    first = imported(program.format(group="FIRST")) - before
+    assert {name for name in first if name.startswith("pytest_kwait.")} == {
         "pytest_kwait.plugin",
-        "pytest_kwait.plugin.deadlines",
-        "pytest_kwait.plugin.distributed",
         "pytest_kwait.plugin.fixtures",
-        "pytest_kwait.plugin.header",
-        "pytest_kwait.plugin.markers",
-        "pytest_kwait.plugin.outcomes",
-        "pytest_kwait.plugin.preconditions",
-        "pytest_kwait.plugin.progress",
         "pytest_kwait.plugin.running",
-        "pytest_kwait.plugin.settings",
         "pytest_kwait.plugin.waits",
         "pytest_kwait.suite",
-        "pytest_kwait.suite.settings",
-        "pytest_kwait.suite.values",
+        "pytest_kwait.suite.definitions",
     }
+    everything = imported(program.format(group="MODULES")) - before
+    for added in (first, everything):
+        assert added.isdisjoint(COSTLY)
+        foreign = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)
+        assert foreign == {"pytest_kwait"}
+    rooms = {name.split(".")[1] for name in everything if name.startswith("pytest_kwait.")}
+    assert rooms == {"errors", "plugin", "suite"}

@@ -1,50 +1,201 @@
 """What pytest touches: hooks, options, fixtures and markers, thin over the rooms below.
 
-Only the list of its modules lives here; each owns its hooks and can be switched off by itself, as
-with `-p no:pytest_kwait.plugin.header`. Modules import the standard library and pytest at the top
-and everything else where it is used: a suite that waits for nothing must not pay for it.
+Registered with pytest are at first this module, the fixtures and what must know each test from its
+beginning; the others are once a setting is given, or a test asks for something of ours. A suite
+that waits for nothing must not pay for waiting: loading imports the standard library and pytest
+alone. Each module owns its hooks and can be switched off by itself, as with
+`-p no:pytest_kwait.plugin.header`.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import pytest
+
+from pytest_kwait.suite.definitions import OPTIONS, TIMEOUTS
+
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Generator
+
+__all__ = ["FIRST", "MODULES", "activate", "is_active"]
+
+FIRST = (
+    "pytest_kwait.plugin.running",
+    "pytest_kwait.plugin.fixtures",
+    "pytest_kwait.plugin.waits",
+)
+"""What is registered when pytest starts."""
 
 MODULES = (
     "pytest_kwait.plugin.settings",
     "pytest_kwait.plugin.header",
-    "pytest_kwait.plugin.markers",
     "pytest_kwait.plugin.distributed",
-    "pytest_kwait.plugin.running",
-    "pytest_kwait.plugin.deadlines",
     "pytest_kwait.plugin.progress",
     "pytest_kwait.plugin.outcomes",
-    "pytest_kwait.plugin.fixtures",
-    "pytest_kwait.plugin.waits",
     "pytest_kwait.plugin.preconditions",
 )
+"""What is registered once there is anything to do."""
 
-
+_ENGINE = "pytest_kwait.engine"
 _OURS = ("pytest_", "kwait", "_kwait", "wait_for")
 """How the names of hooks and fixtures begin."""
 
+_active_key = pytest.StashKey[bool]()
 
-def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Register the modules.
+_KWAIT = (
+    "kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep): settings of "
+    "these tests; the nearest of function, class and module wins, timeouts name by name."
+)
+_MANIFESTS = (
+    "manifests(*files): apply these manifests in the test's namespace before it starts; paths are "
+    "relative to the test's file, then to rootdir."
+)
+_PLAIN = (
+    "serial: must not run beside other tests on the same cluster.",
+    "disruptive: disturbs the cluster that it runs on.",
+    "slow: takes longer than most.",
+)
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add an option and an ini name for each setting; values of all places are read later."""
+    group = parser.getgroup("kwait", "Kubernetes end-to-end waits (pytest-kwait)")
+    for definition in OPTIONS:
+        default = "" if definition.default in (None, {}) else f" [{_shown(definition.default)}]"
+        text = f"{definition.help}{default}".replace("%", "%%")
+        group.addoption(
+            definition.flag,
+            dest=definition.ini,
+            action="append" if definition is TIMEOUTS else "store",
+            metavar=definition.metavar,
+            help=f"{text}; also {definition.env} and ini {definition.ini}",
+        )
+        parser.addini(definition.ini, definition.help, type="string", default=None)
+    _register(pluginmanager, FIRST)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers; take part at once where anybody has said anything to us."""
+    from pytest_kwait.plugin.waits import WAIT_NAMES, describe
+
+    for line in (_KWAIT, _MANIFESTS, *_PLAIN):
+        config.addinivalue_line("markers", line)
+    if config.getoption("markers"):
+        from pytest_kwait.resources.catalogue import WAITS
+
+        for name, wait in WAITS.items():
+            config.addinivalue_line(
+                "markers",
+                f"{name}({wait.usage}, **options): before the test starts, wait for "
+                f"{wait.summary}; options as for the fixture.",
+            )
+    else:
+        # The names are enough to know them by.
+        for name in WAIT_NAMES:
+            config.addinivalue_line("markers", name)
+    if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
+        describe()
+    if _is_addressed(config):
+        activate(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Take part once a test asks for us; replace each whose markers cannot be meant."""
+    report = yield
+    if report.result:
+        config = collector.config
+        if not is_active(config) and any(_asks(node) for node in report.result):
+            activate(config)
+        if is_active(config):
+            from pytest_kwait.plugin.markers import checked
+
+            report.result = [checked(node) for node in report.result]
+    return report
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Take part where tests wait by functions alone, or were given markers after all."""
+    if _ENGINE in sys.modules or any(_asks(item) for item in session.items):
+        activate(session.config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Take part where a test before this one has imported a wait."""
+    if _ENGINE in sys.modules:
+        activate(item.config)
+
+
+def activate(config: pytest.Config) -> None:
+    """Register what is not registered yet; nothing where that is done."""
+    if is_active(config):
+        return
+    config.stash[_active_key] = True
+    _register(config.pluginmanager, MODULES)
+    if config.pluginmanager.hasplugin("session"):
+        # The hooks that start a session have been called already.
+        progress = config.pluginmanager.getplugin("pytest_kwait.plugin.progress")
+        if progress is not None:
+            progress.pytest_sessionstart(session=config.pluginmanager.getplugin("session"))
+
+
+def is_active(config: pytest.Config) -> bool:
+    """Whether everything is registered."""
+    return _active_key in config.stash
+
+
+def _register(pluginmanager: pytest.PytestPluginManager, modules: tuple[str, ...]) -> None:
+    """Register modules.
 
     `pytest_plugins` would do the same, but pytest then searches the metadata of everything that is
     installed once for each of them, which costs more than all the rest of loading. It also looks
     into every name of what is registered, those that a module has imported too: it is shown hooks
     and fixtures alone.
     """
-    for name in MODULES:
+    for name in modules:
         if not pluginmanager.is_blocked(name):
             shown = ModuleType(name)
             for attribute, value in vars(import_module(name)).items():
                 if attribute.startswith(_OURS):
                     setattr(shown, attribute, value)
             pluginmanager.register(shown, name)
+
+
+def _is_addressed(config: pytest.Config) -> bool:
+    """Whether a setting is given anywhere, good or bad, or workers may ask for a cluster."""
+    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
+        return True
+    if any(name.startswith("KWAIT_") or name == "KUBECONFIG" for name in os.environ):
+        return True
+    try:
+        return any(
+            config.getoption(each.ini) is not None or config.getini(each.ini) for each in OPTIONS
+        )
+    except TypeError:
+        # A TOML value of another type; whoever reads it says so.
+        return True
+
+
+def _asks(node: object) -> bool:
+    """Whether a test names a fixture or a marker of ours."""
+    if not isinstance(node, pytest.Item):
+        return False
+    from pytest_kwait.plugin.waits import WAIT_NAMES
+
+    names = (*getattr(node, "fixturenames", ()), *(mark.name for mark in node.iter_markers()))
+    return any(name in WAIT_NAMES or name.startswith(("kwait", "manifests")) for name in names)
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:g}" if isinstance(default, float) else str(default)

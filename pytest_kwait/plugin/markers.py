@@ -1,4 +1,4 @@
-"""The markers, and the check that every one of them can be meant, made when tests are collected.
+"""The check that every marker can be meant, made when tests are collected.
 
 A bad marker becomes a failed collection report of its test: an exception in a collection hook would
 be an internal error under pytest-xdist.
@@ -14,30 +14,17 @@ import pytest
 from pytest_kwait.errors import InvalidArgument, KwaitError
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.waits import WAIT_NAMES
-from pytest_kwait.suite.settings import DEFINITIONS
+from pytest_kwait.suite.definitions import DEFINITIONS
 from pytest_kwait.suite.values import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_kwait.suite.settings import Definition, Settings
+    from pytest_kwait.suite.definitions import Definition
+    from pytest_kwait.suite.settings import Settings
 
-__all__ = ["InvalidMarker", "check_markers", "manifest_folders", "settings_of"]
-
-_KWAIT = (
-    "kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep): settings of "
-    "these tests; the nearest of function, class and module wins, timeouts name by name."
-)
-_MANIFESTS = (
-    "manifests(*files): apply these manifests in the test's namespace before it starts; paths are "
-    "relative to the test's file, then to rootdir."
-)
-_PLAIN = (
-    "serial: must not run beside other tests on the same cluster.",
-    "disruptive: disturbs the cluster that it runs on.",
-    "slow: takes longer than most.",
-)
+__all__ = ["InvalidMarker", "check_markers", "checked", "manifest_folders", "settings_of"]
 
 
 class InvalidMarker(KwaitError, ValueError):
@@ -69,40 +56,8 @@ class InvalidMarkers(pytest.Collector):
         raise self.CollectError(self.problem)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, so that `--strict-markers` knows them."""
-    for line in (_KWAIT, _MANIFESTS, *_PLAIN):
-        config.addinivalue_line("markers", line)
-    for line in _waits(described=config.getoption("markers")):
-        config.addinivalue_line("markers", line)
-
-
-def _waits(*, described: bool) -> Iterator[str]:
-    if not described:
-        # The names are enough to know them by; the catalogue is read where somebody looks.
-        yield from WAIT_NAMES
-        return
-    from pytest_kwait.resources.catalogue import WAITS
-
-    for name, wait in WAITS.items():
-        yield (
-            f"{name}({wait.usage}, **options): before the test starts, wait for {wait.summary}; "
-            "options as for the fixture."
-        )
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Replace each test whose markers cannot be meant by a collector that says so."""
-    report = yield
-    if report.result:
-        report.result = [_checked(node) for node in report.result]
-    return report
-
-
-def _checked(node: pytest.Item | pytest.Collector) -> pytest.Item | pytest.Collector:
+def checked(node: pytest.Item | pytest.Collector) -> pytest.Item | pytest.Collector:
+    """Return a collected node, or a collector that says why the node's markers cannot be meant."""
     if not isinstance(node, pytest.Item):
         return node
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_kwait.plugin.fixtures import bench_owner
+from pytest_kwait.plugin.benches import bench_owner
 from pytest_kwait.plugin.markers import InvalidMarker, check_markers
 from pytest_kwait.plugin.waits import WAIT_NAMES
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.deadlines import near_limit
-from pytest_kwait.plugin.running import running_item
+from pytest_kwait.plugin.running import near_limit, running_item
 
 if TYPE_CHECKING:
     from pytest_kwait.engine.pending import PendingWait
@@ -100,7 +100,10 @@ class Progress:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Keep a way to the terminal, or whatever log stands for it, while nothing is captured."""
+    """Keep a way to the terminal, or to whatever log stands for it.
+
+    Also called by `activate`, while tests are collected or run already.
+    """
     from pytest_kwait.engine.pending import PENDING
 
     config = session.config
@@ -109,8 +112,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     worker = hasattr(config, "workerinput")
     if not worker and not config.pluginmanager.hasplugin("terminalreporter"):
         return
+    capture = config.pluginmanager.getplugin("capturemanager")
     try:
-        descriptor = os.dup((sys.stderr if worker else sys.stdout).fileno())
+        with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
+            descriptor = os.dup((sys.stderr if worker else sys.stdout).fileno())
     except (AttributeError, OSError, ValueError):
         # No stream, or one that is no file, as where pytest is run by a program.
         return

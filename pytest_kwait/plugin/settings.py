@@ -1,4 +1,4 @@
-"""Options, and where values come from: ini, environment, command line; each nearer one wins.
+"""Where values come from: ini file, environment, command line; each nearer one wins.
 
 The only module of the package that reads them.
 """
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.settings import DEFINITIONS, TIMEOUTS, Definition, Settings
+from pytest_kwait.suite.definitions import OPTIONS, TIMEOUTS, Definition
+from pytest_kwait.suite.settings import Settings
 from pytest_kwait.suite.values import suggestion
 
 if TYPE_CHECKING:
@@ -21,24 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["other_kubeconfig", "read_settings", "run_settings", "run_settings_key"]
 
 run_settings_key = pytest.StashKey[Settings]()
-
-_OPTIONS = (*(each for each in DEFINITIONS.values() if each.option), TIMEOUTS)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add an option and an ini name for each setting; values of all places are read later."""
-    group = parser.getgroup("kwait", "Kubernetes end-to-end waits (pytest-kwait)")
-    for definition in _OPTIONS:
-        default = "" if definition.default in (None, {}) else f" [{_shown(definition.default)}]"
-        text = f"{definition.help}{default}".replace("%", "%%")
-        group.addoption(
-            definition.flag,
-            dest=definition.ini,
-            action="append" if definition is TIMEOUTS else "store",
-            metavar=definition.metavar,
-            help=f"{text}; also {definition.env} and ini {definition.ini}",
-        )
-        parser.addini(definition.ini, definition.help, type="string", default=None)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -63,13 +46,13 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
     ini_folder = config.inipath.parent if config.inipath is not None else config.rootpath
     try:
         settings = _layer(
-            Settings(), {each.name: _ini(config, each) for each in _OPTIONS}, "ini", ini_folder
+            Settings(), {each.name: _ini(config, each) for each in OPTIONS}, "ini", ini_folder
         )
         settings = _layer(
-            settings, {each.name: environ.get(each.env) or None for each in _OPTIONS}, "env", here
+            settings, {each.name: environ.get(each.env) or None for each in OPTIONS}, "env", here
         )
         return _layer(
-            settings, {each.name: config.getoption(each.ini) for each in _OPTIONS}, "flag", here
+            settings, {each.name: config.getoption(each.ini) for each in OPTIONS}, "flag", here
         )
     except InvalidArgument as error:
         raise pytest.UsageError(str(error)) from None
@@ -110,16 +93,10 @@ def _ini(config: pytest.Config, definition: Definition) -> Any:
 
 
 def _refuse_unknown(environ: Mapping[str, str]) -> None:
-    known = [definition.env for definition in _OPTIONS]
+    known = [definition.env for definition in OPTIONS]
     for name in sorted(environ):
         if name.startswith("KWAIT_") and name not in known:
             raise pytest.UsageError(
                 f"the environment has {name}, which is no setting of pytest-kwait: "
                 f"{suggestion(name, known, prefix='KWAIT_')}the names are {', '.join(known)}"
             )
-
-
-def _shown(default: object) -> str:
-    if isinstance(default, bool):
-        return str(default).lower()
-    return f"{default:g}" if isinstance(default, float) else str(default)

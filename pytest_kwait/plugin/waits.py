@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.plugin import activate
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.suite.bound_wait import BoundWait
 
-__all__ = ["WAIT_NAMES"]
+__all__ = ["WAIT_NAMES", "describe"]
 
 _fixture = pytest.fixture()
 # All of them are alike; pytest need not find that out for each.
@@ -20,14 +22,13 @@ _SIGNATURE = Signature([Parameter("request", Parameter.POSITIONAL_OR_KEYWORD)])
 _functions: dict[str, Callable[[pytest.FixtureRequest], BoundWait]] = {}
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Describe the fixtures where they are to be shown."""
-    if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
-        from pytest_kwait.resources.catalogue import WAITS
+def describe() -> None:
+    """Give the fixtures their texts, which are read only where they are to be shown."""
+    from pytest_kwait.resources.catalogue import WAITS
 
-        for name, function in _functions.items():
-            wait = WAITS[name]
-            function.__doc__ = f"Wait for {wait.summary}: {name}({wait.usage})."
+    for name, function in _functions.items():
+        wait = WAITS[name]
+        function.__doc__ = f"Wait for {wait.summary}: {name}({wait.usage})."
 
 
 def bound(name: str) -> Any:
@@ -38,7 +39,8 @@ def bound(name: str) -> Any:
     """
 
     def fixture(request: pytest.FixtureRequest) -> BoundWait:
-        from pytest_kwait.plugin.fixtures import bind
+        activate(request.config)
+        from pytest_kwait.plugin.benches import bind
         from pytest_kwait.resources.catalogue import WAITS
 
         return bind(WAITS[name], request)
@@ -175,5 +177,5 @@ wait_for_volume_attachment_created = bound("wait_for_volume_attachment_created")
 wait_for_volume_attachment_terminated = bound("wait_for_volume_attachment_terminated")
 wait_for_webhook_ready = bound("wait_for_webhook_ready")
 
-WAIT_NAMES = tuple(_functions)
+WAIT_NAMES = frozenset(_functions)
 """The names of all waits: of functions, fixtures and markers alike."""

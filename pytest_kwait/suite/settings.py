@@ -9,19 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.values import (
-    Reader,
-    read_bool,
-    read_choice,
-    read_dns_label,
-    read_duration,
-    read_path,
-    read_pause,
-    read_scale,
-    read_text,
-    read_timeouts,
-    suggestion,
-)
+from pytest_kwait.suite.definitions import DEFINITIONS, TIMEOUTS, Definition
+from pytest_kwait.suite.values import read_timeouts, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -29,14 +18,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.timeouts import Timeouts
 
-__all__ = ["DEFAULT", "DEFINITIONS", "Definition", "Setting", "Settings"]
+__all__ = ["DEFAULT", "DEFINITIONS", "TIMEOUTS", "Definition", "Setting", "Settings"]
 
 DEFAULT = "default"
 """The source of a value that nobody gave."""
-
-
-# Plain classes, where dataclasses or named tuples would do: the code of those is compiled each time
-# that the plugin is loaded.
 
 
 class Setting:
@@ -48,185 +33,6 @@ class Setting:
         self.value = value
         self.source = source
         self.given = given
-
-
-class Definition:
-    """What a setting is called, how it is read, what it is unless given.
-
-    Args:
-        name: as in `kwait.settings`; `--kwait-…`, `KWAIT_…` and `kwait_…` follow from it.
-        read: turns what was given into the value, or refuses it.
-        default: the value when nobody gave one.
-        metavar: what stands for the value in the help.
-        help: the help text, without the default.
-        scope: `test` if a marker can set it for one test, `run` if it belongs to the whole run.
-        option: whether it has an option, an environment name and an ini name.
-    """
-
-    __slots__ = ("default", "help", "metavar", "name", "option", "read", "scope")
-
-    def __init__(
-        self,
-        name: str,
-        read: Reader,
-        default: Any,
-        metavar: str,
-        help: str,
-        scope: Literal["run", "test"] = "run",
-        *,
-        option: bool = True,
-    ) -> None:
-        self.name = name
-        self.read = read
-        self.default = default
-        self.metavar = metavar
-        self.help = help
-        self.scope = scope
-        self.option = option
-
-    @property
-    def flag(self) -> str:
-        """The option on the command line."""
-        return "--kwait-" + self.name.replace("_", "-")
-
-    @property
-    def env(self) -> str:
-        """The name in the environment."""
-        return "KWAIT_" + self.name.upper()
-
-    @property
-    def ini(self) -> str:
-        """The name in the ini file."""
-        return "kwait_" + self.name
-
-
-_ALL = (
-    Definition(
-        "cluster",
-        read_choice("auto", "existing", "embedded"),
-        "auto",
-        "{auto,existing,embedded}",
-        "where the cluster comes from: auto (a kubeconfig or context given by option, environment "
-        "or ini, else embedded), existing (the same, else the standard loading rules: KUBECONFIG, "
-        "~/.kube/config, in-cluster), embedded (started for this run)",
-    ),
-    Definition(
-        "kubeconfig",
-        read_path,
-        None,
-        "FILE",
-        "kubeconfig file of the cluster to use",
-    ),
-    Definition(
-        "context",
-        read_text,
-        None,
-        "NAME",
-        "context of the kubeconfig to use, instead of its current one",
-    ),
-    Definition(
-        "poll",
-        read_pause,
-        2.0,
-        "DURATION",
-        "pause between two looks in poll mode, and at what cannot be watched",
-        "test",
-    ),
-    Definition(
-        "mode",
-        read_choice("watch", "poll"),
-        "watch",
-        "{watch,poll}",
-        "how waits look: watch (list, then watch) or poll (list every poll interval)",
-        "test",
-    ),
-    Definition(
-        "fail_fast",
-        read_bool,
-        True,
-        "{true,false}",
-        "whether a wait ends at once when what it waits for can no longer come",
-        "test",
-    ),
-    Definition(
-        "grace",
-        read_duration,
-        None,
-        "DURATION",
-        "how long a trouble that may pass must last before a wait calls it final (45s; on the "
-        "embedded cluster as much shorter as its time is faster)",
-        "test",
-    ),
-    Definition(
-        "timeout",
-        read_pause,
-        None,
-        "DURATION",
-        "limit of each wait of the test, whatever the table says",
-        "test",
-        option=False,
-    ),
-    Definition(
-        "stable_for",
-        read_duration,
-        None,
-        "DURATION",
-        "how long what is awaited must hold without a break",
-        "test",
-        option=False,
-    ),
-    Definition(
-        "timeout_scale",
-        read_scale,
-        1.0,
-        "FACTOR",
-        "multiplies every limit of the timeout table, named ones included, for slow machines",
-    ),
-    Definition(
-        "namespace",
-        read_dns_label,
-        None,
-        "NAME",
-        "use this namespace, which must exist; make and delete none",
-    ),
-    Definition(
-        "namespace_scope",
-        read_choice("test", "class", "module", "session"),
-        "test",
-        "{test,class,module,session}",
-        "which tests share a namespace",
-    ),
-    Definition(
-        "keep",
-        read_choice("never", "failed", "always"),
-        "never",
-        "{never,failed,always}",
-        "which namespaces stay after their tests: never, of failed tests, or always; what was made "
-        "outside of the namespace stays with it",
-        "test",
-    ),
-    Definition(
-        "run_id",
-        read_dns_label,
-        None,
-        "ID",
-        "name of this run in the names, labels and annotations of what it makes (random)",
-    ),
-)
-
-DEFINITIONS: Mapping[str, Definition] = {definition.name: definition for definition in _ALL}
-"""Every setting but the table of timeouts, which is set name by name."""
-
-TIMEOUTS = Definition(
-    "timeout",
-    read_timeouts,
-    {},
-    "NAME=DURATION",
-    "one limit of the timeout table, for example job=5m; repeatable, as environment and ini a "
-    "comma-separated list",
-    "test",
-)
-"""The option behind the table of timeouts; markers call it `timeouts`."""
 
 
 class Settings:

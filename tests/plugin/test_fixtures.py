@@ -228,7 +228,7 @@ def test_running_again_takes_a_new_name(
         def again(request): pass
 
         def test_it(kwait, request):
-            from pytest_kwait.plugin.fixtures import _owner
+            from pytest_kwait.plugin.benches import owner_of as _owner
             node = request.node
             before = _owner(request.config, node.nodeid, node.name, again=True)
             after = _owner(request.config, node.nodeid, node.name)

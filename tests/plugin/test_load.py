@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 
 def test_a_suite_that_waits_for_nothing_imports_nothing_costly(pytester: pytest.Pytester) -> None:
@@ -38,3 +35,74 @@ def test_fixtures_are_documented(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["    Wait for a job that is complete: wait_for_job_complete(job, *"]
     )
+
+
+def test_a_suite_that_waits_for_nothing_registers_next_to_nothing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it(pytestconfig):
+            assert not pytestconfig.pluginmanager.hasplugin("pytest_kwait.plugin.outcomes")
+            assert "pytest_kwait.plugin.settings" not in sys.modules
+        """
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("conftest", "test"),
+    [
+        ("", "def test_it(pytestconfig, kwait_timeouts): {check}"),
+        (
+            "import pytest\n@pytest.fixture\ndef mine(kwait_timeouts): pass",
+            "def test_it(pytestconfig, mine): {check}",
+        ),
+        (
+            "import pytest\n@pytest.fixture\n"
+            "def mine(request): return request.getfixturevalue('kwait_timeouts')",
+            "def test_it(pytestconfig, mine): {check}",
+        ),
+        (
+            "",
+            "import pytest\n@pytest.mark.kwait(poll='3s')\ndef test_it(pytestconfig): {check}",
+        ),
+        (
+            "import pytest\ndef pytest_collection_modifyitems(items):\n"
+            "    items[0].add_marker(pytest.mark.kwait(poll='3s'))",
+            "def test_it(pytestconfig): {check}",
+        ),
+        ("", "from pytest_kwait import wait_for_pod_ready\ndef test_it(pytestconfig): {check}"),
+    ],
+    ids=["fixture", "below a fixture", "asked for late", "marker", "added marker", "function"],
+)
+def test_whoever_asks_for_anything_gets_everything(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, conftest: str, test: str
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    pytester.makeconftest(conftest)
+    check = """
+    for name in ("settings", "outcomes", "preconditions", "progress", "distributed"):
+        assert pytestconfig.pluginmanager.hasplugin(f"pytest_kwait.plugin.{name}")
+"""
+    pytester.makepyfile(test.replace("{check}", check))
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_a_wait_that_is_imported_late_has_its_say_from_the_next_test_on(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    pytester.makepyfile(
+        """
+        def test_one():
+            from pytest_kwait import wait_for_pod_ready
+
+        def test_two(pytestconfig):
+            assert pytestconfig.pluginmanager.hasplugin("pytest_kwait.plugin.progress")
+        """
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.plugin import deadlines
+from pytest_kwait.plugin import running
 from pytest_kwait.testing import FakeClock
 
 FakeCluster = Callable[[], str]
@@ -44,7 +44,7 @@ def test_setup_counts_where_pytest_timeout_counts_it(
     pytester.makepyfile(
         test_it="""
         import pytest
-        from pytest_kwait.plugin.deadlines import allowance_of
+        from pytest_kwait.plugin.running import allowance_of
 
         @pytest.fixture
         def in_setup(request):
@@ -91,15 +91,15 @@ def test_time_for_evidence_and_teardown_is_left(
         "pytest_kwait.clock.Deadline.after",
         lambda seconds: Deadline(clock.monotonic() + seconds, clock),
     )
-    deadlines.pytest_timeout_set_timer(item, Limits(limit))
+    running.pytest_timeout_set_timer(item, Limits(limit))
     clock.advance(passed)
-    allowance = deadlines.allowance_of(item)
+    allowance = running.allowance_of(item)
     assert allowance is not None
     assert allowance.seconds == pytest.approx(left)
-    deadlines.pytest_timeout_cancel_timer(item)
-    assert deadlines.allowance_of(item) is None
-    deadlines.pytest_timeout_cancel_timer(item)
+    running.pytest_timeout_cancel_timer(item)
+    assert running.allowance_of(item) is None
+    running.pytest_timeout_cancel_timer(item)
 
 
 def test_no_test_has_no_limit() -> None:
-    assert deadlines.allowance_of(None) is None
+    assert running.allowance_of(None) is None

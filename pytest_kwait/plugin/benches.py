@@ -1,0 +1,164 @@
+"""What the fixtures give: benches, namespaces and bound waits, made for a test and taken down."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.plugin.distributed import run_of
+from pytest_kwait.plugin.markers import manifest_folders, settings_of
+from pytest_kwait.plugin.outcomes import Placement, is_kept, placements, report_kept
+from pytest_kwait.plugin.running import allowance_of, running_item
+from pytest_kwait.plugin.settings import run_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.resources.catalogue import Wait
+    from pytest_kwait.suite.bench import Bench
+    from pytest_kwait.suite.bound_wait import BoundWait, Terms
+    from pytest_kwait.suite.namespaces import Namespaces, Owner
+
+__all__ = ["bench_at", "bench_owner", "bind", "namespace_for", "owner_of"]
+
+_attempts_key = pytest.StashKey[dict[str, int]]()
+
+_EMBEDDED_ENDS = (
+    "the embedded cluster ends with the run, though: start one with `kwait up` and give its "
+    "kubeconfig with --kwait-kubeconfig"
+)
+
+
+def bind(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
+    """Give a wait with the test's client, namespace and settings filled in."""
+    from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait
+
+    namespace = request.getfixturevalue("kwait_namespace") if wait.namespaced else None
+    terms = _terms(
+        request.config,
+        request.node,
+        request.getfixturevalue("kwait_client"),
+        namespace,
+        request.getfixturevalue("kwait_timeouts"),
+    )
+    if wait.bound:
+        return BoundWait(wait, terms)
+    return BoundCacheSync(wait, terms, lambda: request.getfixturevalue("kwait").informers)
+
+
+def bench_owner(item: pytest.Item) -> Any:
+    """Give the node whose bench a test works at: the test itself, or what shares it by option."""
+    scope = run_settings(item.config).namespace_scope
+    shared = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
+    # A function outside of a class has a class-scoped bench of its own.
+    return (item.getparent(shared[scope]) if scope in shared else None) or item
+
+
+def _terms(
+    config: pytest.Config,
+    node: Any,
+    client: ApiClient,
+    namespace: str | None,
+    timeouts: Mapping[str, float] | None,
+) -> Terms:
+    from pytest_kwait.suite.bound_wait import Terms
+
+    item = running_item(config)
+    settings = settings_of(item if item is not None else node)
+    return Terms(
+        client,
+        namespace,
+        settings,
+        timeouts if timeouts is not None else settings.timeouts(),
+        lambda: allowance_of(item),
+    )
+
+
+def owner_of(config: pytest.Config, test: str, title: str, *, again: bool = False) -> Owner:
+    """Whom a namespace is for; `again` for what belongs to the one that was asked for last."""
+    from pytest_kwait.suite.namespaces import Owner
+
+    run = run_of(config)
+    attempts = config.stash.setdefault(_attempts_key, {})
+    if not again:
+        attempts[test] = attempts.get(test, 0) + 1
+    return Owner(
+        run.id,
+        test,
+        title,
+        worker=run.worker,
+        attempt=attempts.get(test, 1),
+        nonce=run.nonce,
+    )
+
+
+@contextmanager
+def namespace_for(
+    config: pytest.Config, node: Any, owner: Owner, namespaces: Namespaces, cluster: Cluster
+) -> Iterator[str]:
+    """Give a namespace that goes away at the end unless it is to be kept, or is somebody else's."""
+    given = run_settings(config).setting("namespace")
+    if given.value is not None:
+        yield namespaces.existing(given.value, given.source)
+        return
+    settings = run_settings(config)
+    name = namespaces.make(owner, {"poll": settings.poll, "mode": settings.mode})
+    advice = _EMBEDDED_ENDS if cluster.provider == "embedded" else f"look: {namespaces.hint(name)}"
+    placement = Placement(node, name, advice)
+    placements(config).append(placement)
+    failed = False
+    try:
+        yield name
+    except BaseException:
+        failed = True
+        raise
+    finally:
+        placements(config).remove(placement)
+        own = settings_of(node)
+        if is_kept(config, node, own) or (failed and own.keep == "failed"):
+            namespaces.keep(name)
+            report_kept(config, str(placement))
+        elif (problem := namespaces.delete(name)) is not None:
+            pytest.fail(problem, pytrace=False)
+
+
+@contextmanager
+def bench_at(
+    config: pytest.Config,
+    node: Any,
+    owner: Owner,
+    namespace: str,
+    cluster: Cluster,
+    client: ApiClient,
+    namespaces: Namespaces,
+    timeouts: Mapping[str, float] | None = None,
+) -> Iterator[Bench]:
+    """Give a bench whose belongings go away at the end unless its namespace is to be kept."""
+    from pytest_kwait.suite.bench import Bench
+
+    def folders() -> list[Any]:
+        return manifest_folders(running_item(config) or node)
+
+    bench = Bench(
+        cluster,
+        client,
+        namespace,
+        owner=owner,
+        terms=lambda: _terms(config, node, client, namespace, timeouts),
+        folders=folders,
+        owned=namespaces.owns(namespace),
+    )
+    try:
+        yield bench
+    finally:
+        problems = bench.close(keep=is_kept(config, node, settings_of(node)))
+        if problems:
+            pytest.fail(
+                "left in the cluster, as it could not be deleted:\n" + "\n".join(problems),
+                pytrace=False,
+            )

@@ -1,0 +1,206 @@
+"""What can be set: names, meanings, defaults. Loaded with the plugin, so it imports nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.suite.values import Reader
+
+__all__ = ["DEFINITIONS", "OPTIONS", "TIMEOUTS", "Definition"]
+
+
+# A plain class: the code of a dataclass or of a named tuple is compiled each time that the plugin
+# is loaded.
+class Definition:
+    """What a setting is called, how it is read, what it is unless given.
+
+    Args:
+        name: as in `kwait.settings`; `--kwait-…`, `KWAIT_…` and `kwait_…` follow from it.
+        kind: what is read: a name as in `values.read_…`, or the texts that are valid.
+        default: the value when nobody gave one.
+        metavar: what stands for the value in the help.
+        help: the help text, without the default.
+        scope: `test` if a marker can set it for one test, `run` if it belongs to the whole run.
+        option: whether it has an option, an environment name and an ini name.
+    """
+
+    __slots__ = ("default", "help", "kind", "metavar", "name", "option", "scope")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str | tuple[str, ...],
+        default: Any,
+        metavar: str,
+        help: str,
+        scope: Literal["run", "test"] = "run",
+        *,
+        option: bool = True,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.metavar = metavar
+        self.help = help
+        self.scope = scope
+        self.option = option
+
+    @property
+    def read(self) -> Reader:
+        """What turns what was given into the value, or refuses it."""
+        from pytest_kwait.suite import values
+
+        if isinstance(self.kind, tuple):
+            return values.read_choice(*self.kind)
+        read: Reader = getattr(values, f"read_{self.kind}")
+        return read
+
+    @property
+    def flag(self) -> str:
+        """The option on the command line."""
+        return "--kwait-" + self.name.replace("_", "-")
+
+    @property
+    def env(self) -> str:
+        """The name in the environment."""
+        return "KWAIT_" + self.name.upper()
+
+    @property
+    def ini(self) -> str:
+        """The name in the ini file."""
+        return "kwait_" + self.name
+
+
+_ALL = (
+    Definition(
+        "cluster",
+        ("auto", "existing", "embedded"),
+        "auto",
+        "{auto,existing,embedded}",
+        "where the cluster comes from: auto (a kubeconfig or context given by option, environment "
+        "or ini, else embedded), existing (the same, else the standard loading rules: KUBECONFIG, "
+        "~/.kube/config, in-cluster), embedded (started for this run)",
+    ),
+    Definition(
+        "kubeconfig",
+        "path",
+        None,
+        "FILE",
+        "kubeconfig file of the cluster to use",
+    ),
+    Definition(
+        "context",
+        "text",
+        None,
+        "NAME",
+        "context of the kubeconfig to use, instead of its current one",
+    ),
+    Definition(
+        "poll",
+        "pause",
+        2.0,
+        "DURATION",
+        "pause between two looks in poll mode, and at what cannot be watched",
+        "test",
+    ),
+    Definition(
+        "mode",
+        ("watch", "poll"),
+        "watch",
+        "{watch,poll}",
+        "how waits look: watch (list, then watch) or poll (list every poll interval)",
+        "test",
+    ),
+    Definition(
+        "fail_fast",
+        "bool",
+        True,
+        "{true,false}",
+        "whether a wait ends at once when what it waits for can no longer come",
+        "test",
+    ),
+    Definition(
+        "grace",
+        "duration",
+        None,
+        "DURATION",
+        "how long a trouble that may pass must last before a wait calls it final (45s; on the "
+        "embedded cluster as much shorter as its time is faster)",
+        "test",
+    ),
+    Definition(
+        "timeout",
+        "pause",
+        None,
+        "DURATION",
+        "limit of each wait of the test, whatever the table says",
+        "test",
+        option=False,
+    ),
+    Definition(
+        "stable_for",
+        "duration",
+        None,
+        "DURATION",
+        "how long what is awaited must hold without a break",
+        "test",
+        option=False,
+    ),
+    Definition(
+        "timeout_scale",
+        "scale",
+        1.0,
+        "FACTOR",
+        "multiplies every limit of the timeout table, named ones included, for slow machines",
+    ),
+    Definition(
+        "namespace",
+        "dns_label",
+        None,
+        "NAME",
+        "use this namespace, which must exist; make and delete none",
+    ),
+    Definition(
+        "namespace_scope",
+        ("test", "class", "module", "session"),
+        "test",
+        "{test,class,module,session}",
+        "which tests share a namespace",
+    ),
+    Definition(
+        "keep",
+        ("never", "failed", "always"),
+        "never",
+        "{never,failed,always}",
+        "which namespaces stay after their tests: never, of failed tests, or always; what was made "
+        "outside of the namespace stays with it",
+        "test",
+    ),
+    Definition(
+        "run_id",
+        "dns_label",
+        None,
+        "ID",
+        "name of this run in the names, labels and annotations of what it makes (random)",
+    ),
+)
+
+DEFINITIONS: Mapping[str, Definition] = {definition.name: definition for definition in _ALL}
+"""Every setting but the table of timeouts, which is set name by name."""
+
+TIMEOUTS = Definition(
+    "timeout",
+    "timeouts",
+    {},
+    "NAME=DURATION",
+    "one limit of the timeout table, for example job=5m; repeatable, as environment and ini a "
+    "comma-separated list",
+    "test",
+)
+"""The option behind the table of timeouts; markers call it `timeouts`."""
+
+OPTIONS = (*(each for each in DEFINITIONS.values() if each.option), TIMEOUTS)
+"""What has an option, an environment name and an ini name."""
