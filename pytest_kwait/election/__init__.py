@@ -1,0 +1,15 @@
+"""Leader election: of several candidates at most one acts, by the lease it holds.
+
+What may enter: the lock, its record and the loop that acquires and renews it; nothing that knows
+what the leader does.
+
+Source: k8s.io/client-go/tools/leaderelection (1.36).
+"""
+
+from __future__ import annotations
+
+from .leader_elector import JITTER_FACTOR, LeaderElector
+from .lease_lock import LeaseLock
+from .record import LeaderElectionRecord, Lock
+
+__all__ = ["JITTER_FACTOR", "LeaderElectionRecord", "LeaderElector", "LeaseLock", "Lock"]

@@ -1,0 +1,57 @@
+"""What a lock says about its holder, and what an election needs of a lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["LeaderElectionRecord", "Lock"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionRecord:
+    """Who holds a lock, since when and for how long.
+
+    Args:
+        holder_identity: the holder; empty for none.
+        lease_duration_seconds: how long others wait after they saw the record last change.
+        acquire_time: when the holder got it, as the API's MicroTime; for display only.
+        renew_time: when it last renewed it; for display only.
+        leader_transitions: how often the holder has changed.
+
+    Source: resourcelock/interface.go LeaderElectionRecord.
+    """
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    leader_transitions: int = 0
+
+
+class Lock(Protocol):
+    """A record that can be changed only by who has seen its latest version."""
+
+    @property
+    def identity(self) -> str:
+        """Who uses this lock."""
+        ...
+
+    def describe(self) -> str:
+        """Return the name of the lock, for messages."""
+        ...
+
+    def get(self, *, deadline: Deadline) -> LeaderElectionRecord | None:
+        """Return the record; None if there is none yet."""
+        ...
+
+    def create(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:
+        """Make the record; `ApiError` if somebody else was first."""
+        ...
+
+    def update(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:
+        """Change the record as last seen; `ApiError` if somebody else was first."""
+        ...
