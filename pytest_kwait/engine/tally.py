@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
+import functools
 from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_kwait.engine.undecoded import decoded_list
 from pytest_kwait.engine.verdicts import Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from pytest_kwait.api.resource import Resource
 
@@ -204,8 +204,8 @@ class Tally:
     def objects(self, resource: Resource) -> list[dict[str, Any]]:
         """Return the objects kept, sorted by name, decoded from the bytes that came."""
         entries = sorted(self._kept.values(), key=lambda entry: entry.name)
-        with _uncollected():
-            return [whole(resource, entry.raw) for entry in entries if entry.raw is not None]
+        raws = [entry.raw for entry in entries if entry.raw is not None]
+        return decoded_list(raws, functools.partial(whole, resource))
 
     def _count(self, state: State, by: int) -> None:
         self._labels[state.label] += by
@@ -228,18 +228,6 @@ class Tally:
         elif entry.uid not in self._hopeless:
             entry.hopeless_at = now
             self._hopeless[entry.uid] = entry
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Make many objects that all stay, without the collector going through them time and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _nth(entries: dict[str, Entry], n: int) -> Entry:
