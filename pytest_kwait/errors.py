@@ -56,6 +56,11 @@ class Report(Protocol):
         """The same facts as JSON values."""
         ...
 
+    @property
+    def elapsed(self) -> float:
+        """How long the wait lasted, in seconds."""
+        ...
+
     def render(self) -> str:
         """The whole message."""
         ...
@@ -77,6 +82,14 @@ class _WaitError(KwaitError):
     def evidence(self) -> Mapping[str, Any]:
         """The facts behind the message as JSON values; empty where nothing was collected."""
         return self.report.evidence if self.report is not None else {}
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds from the call to the wait's end; what gathering the evidence took came after.
+
+        None where nothing was gathered: the wait then ended when this was raised.
+        """
+        return self.report.elapsed if self.report is not None else None
 
     def __str__(self) -> str:
         return self.report.render() if self.report is not None else super().__str__()

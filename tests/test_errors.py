@@ -24,6 +24,7 @@ class Report:
     """What the engine gives to an error."""
 
     headline = "job/pi did not complete"
+    elapsed = 60.2
 
     @property
     def evidence(self) -> Mapping[str, Any]:
@@ -62,11 +63,11 @@ def test_a_wait_error_says_its_message_or_its_report(
 ) -> None:
     plain = kind("not in time")
     assert (str(plain), plain.report, plain.evidence) == ("not in time", None, {})
-    assert plain.args == ("not in time",)
+    assert (plain.args, plain.waited) == (("not in time",), None)
     reported = kind(report=Report())
     assert str(reported) == "job/pi did not complete\n  pod pi-1: Pending"
     assert reported.args == ("job/pi did not complete",)
-    assert reported.evidence == {"awaited": "job/pi"}
+    assert (reported.evidence, reported.waited) == ({"awaited": "job/pi"}, 60.2)
 
 
 @pytest.mark.parametrize(

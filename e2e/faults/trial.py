@@ -53,6 +53,12 @@ class Outcome:
         return self.ended - self.begun
 
     @property
+    def waited(self) -> float:
+        """How long the wait itself took: what follows its end is evidence."""
+        told = self.error.waited if isinstance(self.error, WaitFailed | WaitTimeout) else None
+        return self.seconds if told is None else told
+
+    @property
     def labels(self) -> list[str]:
         """What was sent, in order."""
         return [request.label for request in self.requests]

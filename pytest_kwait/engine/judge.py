@@ -46,6 +46,7 @@ class Judge:
         settings: the wait's options.
         clock: what graces are measured by.
         premise: what must hold for an object to be created; None not to look.
+        started: when the wait began, in the clock's monotonic seconds; None for now.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Judge:
         settings: WaitSettings,
         clock: Clock,
         premise: Premise | None = None,
+        started: float | None = None,
     ) -> None:
         self._condition = condition
         self._settings = settings
@@ -61,7 +63,7 @@ class Judge:
         self._premise = premise
         timed = hasattr(condition, "tell_time")
         self._timed = cast("Timed", condition) if timed else None
-        self._started = clock.monotonic()
+        self._started = clock.monotonic() if started is None else started
         self._met_since: float | None = None
         self._doomed_since: float | None = None
         self._hopeless_since: float | None = None

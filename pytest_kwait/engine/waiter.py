@@ -54,7 +54,9 @@ def wait_for_condition(
     premise = None
     if settings.fail_fast:
         premise = Premise(session, condition, deadline, settings.short_grace)
-    judge = Judge(condition, settings, session.clock, premise)
+    # What has been used of the limit belongs to the wait.
+    started = deadline.at - settings.timeout
+    judge = Judge(condition, settings, session.clock, premise, started)
     troubles = Troubles(session.clock)
     mode = WatchMode if settings.mode == "watch" else PollMode
     looking = mode(
@@ -67,7 +69,7 @@ def wait_for_condition(
         troubles=troubles,
     )
     pending = PendingWait(
-        condition.subject, condition.goal, deadline, judge.timeline, session.clock.monotonic()
+        condition.subject, condition.goal, deadline, judge.timeline, started
     )
     try:
         with PENDING.entered(pending):

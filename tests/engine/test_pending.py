@@ -35,16 +35,18 @@ def test_a_wait_is_pending_until_it_ends_however_that_is(mode: str) -> None:
     session.at(3.0, lambda: seen.extend(str(wait) for wait in PENDING.waits()))
     ears = Ears()
     PENDING.add(ears)
-    settings = WaitSettings(60.0, mode=mode)  # type: ignore[arg-type]
+    settings = WaitSettings(12.0, mode=mode)  # type: ignore[arg-type]
+    # Two seconds of its limit were used before: they are a part of the wait.
     deadline = Deadline.after(10.0, session.script_clock)
     try:
-        with pytest.raises(WaitTimeout):
+        with pytest.raises(WaitTimeout) as caught:
             wait_for_condition(session, job_pods_running("ci-1", "sleepers", 3), settings, deadline)
     finally:
         PENDING.remove(ears)
 
-    text = "job ci-1/sleepers to have 3 pods Running: 0 of 3 pods Running (after 3s, 7s left)"
+    text = "job ci-1/sleepers to have 3 pods Running: 0 of 3 pods Running (after 5s, 7s left)"
     assert seen == [text]
+    assert caught.value.waited == 12.0
     assert PENDING.waits() == []
     assert ears.heard == ["begun job ci-1/sleepers", "over job ci-1/sleepers"]
 
