@@ -6,23 +6,33 @@ import logging
 import math
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
-from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
 
-from .record import LeaderElectionRecord, Lock
+from .announcer import Announcer
+from .record import LeaderElectionRecord
+from .term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.wait import Context, Duration
+    from pytest_kwait.wait import CancelFunc, Context, Duration
+
+    from .record import Lock
 
 __all__ = ["JITTER_FACTOR", "LeaderElector"]
 
 JITTER_FACTOR = 1.2
 """How much longer than the retry period a candidate pauses at most, as a part of it."""
+
+_LEAST_PATIENCE = 1.0
+"""Seconds that a request may take, however short the renew deadline is."""
+
+_HAIR = 0.001
+"""Seconds after which a lease that is about to expire has surely done so."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,10 +41,19 @@ class LeaderElector:
     """A candidate for leadership.
 
     A lease expires by what this candidate has observed on its monotonic clock; the times in the
-    record are never compared. Unlike upstream, the renew deadline counts from the last renewal that
-    succeeded, own leadership from before that request was sent, and the leader's context is
-    cancelled before the lease is released. A stolen lease ends the leadership at once; a lost one
-    is not released, since that would keep its end waiting for the network.
+    record are for people and never compared, and any write to the lock counts as a sign of life.
+    Beyond upstream, where each of these can leave two leaders or none for longer:
+
+    - own leadership counts from before the renewal was sent, and the renew deadline from there;
+    - a leader that was frozen past its renew deadline does not lead on, even if nobody took over;
+    - a stolen lease ends the leadership at once; a lost one is not released, since that would keep
+      its end waiting for the network;
+    - the leader's context ends before the lease is released, and the lease is released only once
+      `on_started_leading` has returned;
+    - no request takes more than half of the renew deadline, so that a silent connection is tried
+      again over another one;
+    - a lease that is held is looked at once per retry period at least, and when it expires:
+      who follows a killed leader leads within lease duration and retry period.
 
     Args:
         lock: what the candidates compete for.
@@ -42,15 +61,20 @@ class LeaderElector:
         renew_deadline: how long a leader that cannot renew stays one.
         retry_period: the pause between tries.
         release_on_cancel: whether a leader that is stopped gives the lease back.
-        on_started_leading: called in a thread of its own; its context ends with the leadership.
+        on_started_leading: called in a thread of its own with the context of the leadership. Ask
+            its `err()` before each act: that is true from the moment the lease has run out, `done`
+            only once the elector is awake. If it raises, the leadership ends. The thread is a
+            daemon; `run` waits for it before a release alone, and not beyond the lease.
         on_stopped_leading: called once at the end of every `run`, whether it has led or not.
-        on_new_leader: called with each holder observed, in a thread of its own.
-        clock: passes the pauses.
+        on_new_leader: called with each new holder observed, empty for none, in their order, in a
+            thread of its own; at its end `run` waits for it one retry period at most.
+        clock: passes the pauses; a context given to `run` must be of the same.
 
     Raises:
         InvalidArgument: durations that contradict each other, no callback, no identity.
 
-    Source: leaderelection.go NewLeaderElector.
+    Source: leaderelection.go NewLeaderElector; resourcelock/interface.go NewFromKubeconfig for the
+    limit of one request.
     """
 
     def __init__(
@@ -78,26 +102,31 @@ class LeaderElector:
         if retry <= 0:  # the two before cannot be zero then
             valid = "retryPeriod must be greater than zero"
             raise InvalidArgument("retry_period", retry_period, valid)
-        for what, callback in (
-            ("OnStartedLeading", on_started_leading),
-            ("OnStoppedLeading", on_stopped_leading),
+        for what, name, callback in (
+            ("on_started_leading", "OnStartedLeading", on_started_leading),
+            ("on_stopped_leading", "OnStoppedLeading", on_stopped_leading),
         ):
             if not callable(callback):
-                raise InvalidArgument(what, callback, f"{what} callback must not be nil")
+                raise InvalidArgument(what, callback, f"{name} callback must not be nil")
+        if on_new_leader is not None and not callable(on_new_leader):
+            raise InvalidArgument("on_new_leader", on_new_leader, "use a function of one name")
         if lock is None:
             raise InvalidArgument("lock", lock, "Lock must not be nil.")
         if not lock.identity:
             raise InvalidArgument("identity", lock.identity, "Lock identity is empty")
         self._lock = lock
         self._lease, self._renew_deadline, self._retry = lease, renew, retry
+        self._patience = max(_LEAST_PATIENCE, renew / 2)
         self._release_on_cancel = release_on_cancel
         self._started, self._stopped = on_started_leading, on_stopped_leading
         self._new_leader = on_new_leader
         self._clock = clock
-        self._observed = LeaderElectionRecord()
-        self._observed_at = -math.inf
+        # Replaced as a whole: other threads ask who leads.
+        self._seen = _Sight(LeaderElectionRecord(), -math.inf)
         self._leading = False
-        self._reported = ""
+        self._kept_out = False
+        self._running = threading.Lock()
+        self._announcer = Announcer(None, lock.describe())
 
     @property
     def is_leader(self) -> bool:
@@ -105,15 +134,18 @@ class LeaderElector:
 
         Source: leaderelection.go IsLeader, which does not look at the time.
         """
-        return (
-            self._leading
-            and self._holds()
-            and self._clock.monotonic() < self._observed_at + self._lease
-        )
+        return not self.lease_deadline.expired
+
+    @property
+    def lease_deadline(self) -> Deadline:
+        """When the leadership ends unless it is renewed; in the past for who does not lead."""
+        seen = self._seen
+        leads = self._leading and seen.record.holder_identity == self._lock.identity
+        return Deadline(seen.at + self._lease if leads else -math.inf, self._clock)
 
     def get_leader(self) -> str:
         """Return the holder last observed; empty if there is none."""
-        return self._observed.holder_identity
+        return self._seen.record.holder_identity
 
     def check(self, tolerance: Duration) -> None:
         """Return while a leader renews its lease; always for who does not lead.
@@ -127,12 +159,14 @@ class LeaderElector:
         Source: leaderelection.go Check.
         """
         limit = self._lease + wait.to_seconds(tolerance, what="tolerance")
-        if self._leading and self._clock.monotonic() - self._observed_at > limit:
+        if self._leading and self._clock.monotonic() - self._seen.at > limit:
             name = self._lock.describe()
             raise KwaitError(f"failed election to renew leadership on lease {name}")
 
     def run(self, stop: threading.Event | Context) -> bool:
         """Compete, lead, and return when stopped or when leadership is lost.
+
+        A request that is under way when `stop` comes is waited for, half a renew deadline at most.
 
         Args:
             stop: an event or a context; ends the candidacy.
@@ -140,36 +174,40 @@ class LeaderElector:
         Returns:
             True if stopped, False if leadership was lost.
 
+        Raises:
+            InvalidArgument: a context of another clock.
+            KwaitError: it runs already.
+
         Source: leaderelection.go Run.
         """
         ctx = (
             stop if isinstance(stop, wait.Context) else wait.context_for_channel(stop, self._clock)
         )
+        if ctx.clock is not self._clock:
+            raise InvalidArgument("stop", stop, "use a context of the elector's clock")
+        if not self._running.acquire(blocking=False):
+            name = self._lock.describe()
+            raise KwaitError(f"the elector of {self._lock.identity} on lock {name} runs already")
+        self._announcer = Announcer(self._new_leader, self._lock.describe())
         try:
             if not self._acquire(ctx):
                 return True
-            leading, cancel = wait.with_cancel(ctx)
-            self._leading = True
-            try:
-                threading.Thread(target=self._started, args=(leading,), daemon=True).start()
-                self._renew(ctx)
-            finally:
-                cancel()
-                self._leading = False
-                if self._release_on_cancel and ctx.err() is not None:
-                    self._release()
-            if ctx.err() is None:
+            stopped = self._lead(ctx)
+            if not stopped:
                 _log.error("lost master")
-                return False
-            return True
+            return stopped
         finally:
             self._leading = False
-            self._stopped()
+            try:
+                self._stopped()
+            finally:
+                self._announcer.close(self._retry)
+                self._running.release()
 
     def _acquire(self, ctx: Context) -> bool:
         _log.info("Attempting to acquire leader lease... lock=%s", self._lock.describe())
         # What an earlier run has seen of its own says nothing now.
-        self._observed, self._observed_at = LeaderElectionRecord(), -math.inf
+        self._seen = _Sight(LeaderElectionRecord(), -math.inf)
         trying, acquired = wait.with_cancel(ctx)
         won = False
 
@@ -179,111 +217,168 @@ class LeaderElector:
                 won = True
                 acquired()
 
-        wait.jitter_until_with_context(trying, attempt, self._retry, JITTER_FACTOR, True)
+        wait.backoff_until_with_context(trying, attempt, _Pauses(self._pause), True)
         if won:
             _log.info("Successfully acquired lease lock=%s", self._lock.describe())
         return won
 
-    def _renew(self, ctx: Context) -> None:
+    def _pause(self) -> float:
+        """Choose the pause after a try that has not acquired the lease."""
+        if not self._kept_out:
+            return wait.jitter(self._retry, JITTER_FACTOR)
+        # Never longer than the retry period, or the next leader would come later by as much.
+        pause = wait.jitter(self._retry / 2, 1.0)
+        seen = self._seen
+        left = seen.at + seen.record.lease_duration_seconds - self._clock.monotonic()
+        return min(pause, left + _HAIR) if left > 0 else pause
+
+    def _lead(self, ctx: Context) -> bool:
+        """Lead until stopped (True) or until leadership is lost."""
+        self._leading = True
+        term = Term(ctx, lambda: self.is_leader)
         renewing, lost = wait.with_cancel(ctx)
 
+        def work() -> None:
+            returned = False
+            try:
+                self._started(term)
+                returned = True
+            finally:
+                if not returned:  # a leader that does nothing must make room for one that does
+                    lost()
+
+        worker = threading.Thread(target=work, name="kwait-leading", daemon=True)
+        try:
+            worker.start()
+            self._renew(renewing, lost)
+        finally:
+            until = self.lease_deadline
+            term.cancel()
+            self._leading = False
+            stopped = ctx.err() is not None
+        if stopped and self._release_on_cancel and self._holds():
+            worker.join(until.remaining)
+            if worker.is_alive():
+                name = self._lock.describe()
+                _log.error("lease %s is not released: on_started_leading still runs", name)
+            else:
+                self._release(until)
+        return stopped
+
+    def _renew(self, renewing: Context, lost: CancelFunc) -> None:
         def renewed(ctx: Context) -> bool:
+            # The first look of a poll comes even if its context has ended.
+            if ctx.err() is not None:
+                return False
             done = self._try(ctx.deadline)
             if not self._holds():
                 raise wait.Canceled(f"the lease is held by {self.get_leader()!r}")
             return done
 
         def attempt(ctx: Context) -> None:
-            left = self._observed_at + self._renew_deadline - self._clock.monotonic()
+            left = self._seen.at + self._renew_deadline - self._clock.monotonic()
             try:
                 wait.poll_until_context_timeout(ctx, self._retry, max(0.0, left), True, renewed)
-            except (wait.Canceled, wait.DeadlineExceeded, wait.ErrWaitTimeout):
+            except (wait.Canceled, wait.DeadlineExceeded, wait.ErrWaitTimeout) as error:
                 if ctx.err() is None:
-                    _log.error("Failed to renew lease lock=%s", self._lock.describe())
+                    name = self._lock.describe()
+                    _log.error("Failed to renew lease lock=%s err=%s", name, error)
                 lost()
 
         wait.until_with_context(renewing, attempt, self._retry)
 
     def _try(self, deadline: Deadline) -> bool:
+        self._kept_out = False
+        if deadline.expired:
+            return False
         try:
             return self._try_acquire_or_renew(deadline) and not deadline.expired
         except KwaitError as error:
+            # Somebody else was first: who that is, and since when, is to be seen soon.
+            self._kept_out = isinstance(error, ApiError) and error.status == 409
             _log.error("error on lock %s: %s", self._lock.describe(), error)
             return False
         finally:
-            self._report()
+            self._announcer.saw(self.get_leader())
 
     def _try_acquire_or_renew(self, deadline: Deadline) -> bool:
-        begun = self._clock.monotonic()
         now = rfc3339_micro(self._clock.time())
         mine = LeaderElectionRecord(self._lock.identity, math.ceil(self._lease), now, now)
-        if self.is_leader and self._holds():
+        if self.is_leader:
             try:
-                return self._write(self._kept(mine), begun, deadline)
+                return self._write(self._lock.update, self._kept(mine), deadline)
             except KwaitError as error:
                 _log.info("optimistic update failed, reading the lock again: %s", error)
-        old = self._lock.get(deadline=deadline)
+        old = self._lock.get(deadline=deadline.at_most(self._patience))
         if old is None:
-            begun = self._clock.monotonic()
-            self._lock.create(mine, deadline=deadline)
-            self._observe(mine, begun)
-            return True
-        if old != self._observed:
-            # Unchanged records keep their time: only a change says that the holder lives.
+            return self._write(self._lock.create, mine, deadline)
+        if old != self._seen.record:
+            # A record that is as it was keeps its time: only a write says that the holder lives.
             # One's own, written by a request whose answer was lost, is older than this look.
             own = self._leading and old.holder_identity == self._lock.identity
-            self._observe(old, self._observed_at if own else self._clock.monotonic())
-            if self._leading and not self._holds():
-                return False  # stolen: to be won again only by a new candidacy
-        held = bool(old.holder_identity) and not self._expired()
-        if held and not self._holds():
-            return False
+            self._seen = _Sight(old, self._seen.at if own else self._clock.monotonic())
         if self._holds():
-            record = self._kept(mine)
-        else:
-            record = replace(mine, leader_transitions=old.leader_transitions + 1)
-        return self._write(record, self._clock.monotonic(), deadline)
+            return self._write(self._lock.update, self._kept(mine), deadline)
+        if self._leading:
+            return False  # stolen: to be won again only by a new candidacy
+        lasts = old.lease_duration_seconds
+        if old.holder_identity and self._clock.monotonic() < self._seen.at + lasts:
+            self._kept_out = True
+            return False
+        taken = replace(mine, leader_transitions=old.leader_transitions + 1)
+        return self._write(self._lock.update, taken, deadline)
 
     def _kept(self, mine: LeaderElectionRecord) -> LeaderElectionRecord:
+        record = self._seen.record
         return replace(
             mine,
-            acquire_time=self._observed.acquire_time,
-            leader_transitions=self._observed.leader_transitions,
+            acquire_time=record.acquire_time,
+            leader_transitions=record.leader_transitions,
         )
 
-    def _write(self, record: LeaderElectionRecord, begun: float, deadline: Deadline) -> bool:
-        self._lock.update(record, deadline=deadline)
-        self._observe(record, begun)
+    def _write(self, write: _Write, record: LeaderElectionRecord, deadline: Deadline) -> bool:
+        begun = self._clock.monotonic()
+        write(record, deadline=deadline.at_most(self._patience))
+        self._seen = _Sight(record, begun)
         return True
 
-    def _observe(self, record: LeaderElectionRecord, at: float) -> None:
-        self._observed, self._observed_at = record, at
-
     def _holds(self) -> bool:
-        return self._observed.holder_identity == self._lock.identity
+        return self.get_leader() == self._lock.identity
 
-    def _expired(self) -> bool:
-        lasts = self._observed.lease_duration_seconds
-        return self._clock.monotonic() >= self._observed_at + lasts
-
-    def _release(self) -> None:
-        if not self._holds():
-            return
-        deadline = Deadline.after(self._renew_deadline, self._clock)
+    def _release(self, deadline: Deadline) -> None:
+        """Give the lease back, as long as it is ours: after that it runs out by itself."""
         try:
-            old = self._lock.get(deadline=deadline)
+            old = self._lock.get(deadline=deadline.at_most(self._patience))
             if old is None or old.holder_identity != self._lock.identity:
                 return
             now = rfc3339_micro(self._clock.time())
             released = LeaderElectionRecord("", 1, now, now, old.leader_transitions)
-            self._write(released, self._clock.monotonic(), deadline)
+            self._write(self._lock.update, released, deadline)
         except KwaitError as error:
             _log.error("Failed to release lease %s: %s", self._lock.describe(), error)
 
-    def _report(self) -> None:
-        leader = self._observed.holder_identity
-        if leader == self._reported:
-            return
-        self._reported = leader
-        if self._new_leader is not None:
-            threading.Thread(target=self._new_leader, args=(leader,), daemon=True).start()
+
+class _Sight(NamedTuple):
+    """What a lock was seen to say, and since when in seconds of the clock."""
+
+    record: LeaderElectionRecord
+    at: float
+
+
+class _Write(Protocol):
+    def __call__(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None: ...
+
+
+class _Pauses:
+    """The pauses of a loop, each chosen when it begins.
+
+    Args:
+        backoff: chooses the next one, in seconds.
+    """
+
+    def __init__(self, backoff: Callable[[], float]) -> None:
+        self._choose = backoff
+
+    def backoff(self) -> float:
+        """Choose the next pause."""
+        return self._choose()

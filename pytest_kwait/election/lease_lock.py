@@ -73,6 +73,8 @@ class LeaseLock:
             acquire_time=spec.get("acquireTime"),
             renew_time=spec.get("renewTime"),
             leader_transitions=spec.get("leaseTransitions") or 0,
+            # Times may repeat where a wall clock is set back; versions do not.
+            version=lease["metadata"].get("resourceVersion") or "",
         )
 
     def create(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:

@@ -21,6 +21,7 @@ class LeaderElectionRecord:
         acquire_time: when the holder got it, as the API's MicroTime; for display only.
         renew_time: when it last renewed it; for display only.
         leader_transitions: how often the holder has changed.
+        version: of the lock, as it was read; only ever compared, and not written.
 
     Source: resourcelock/interface.go LeaderElectionRecord.
     """
@@ -30,10 +31,14 @@ class LeaderElectionRecord:
     acquire_time: str | None = None
     renew_time: str | None = None
     leader_transitions: int = 0
+    version: str = ""
 
 
 class Lock(Protocol):
-    """A record that can be changed only by who has seen its latest version."""
+    """A record that can be changed only by who has seen its latest version; for one elector.
+
+    Every call ends by its deadline, and raises `KwaitError` when it has failed.
+    """
 
     @property
     def identity(self) -> str:
