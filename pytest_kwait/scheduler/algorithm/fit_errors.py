@@ -5,14 +5,51 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pytest_kwait.errors import KwaitError
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from pytest_kwait.scheduler.algorithm.predicates import Rejection
+    from pytest_kwait.scheduler.algorithm.cycle import Rejection
 
-__all__ = ["NO_NODES", "fit_error", "gates_message"]
+__all__ = ["NO_NODES", "FitError", "fit_error", "gates_message"]
 
 NO_NODES = "no nodes available to schedule pods"
+
+
+class FitError(KwaitError):
+    """A pod fits no node; the text is that of the event and of the PodScheduled condition.
+
+    Args:
+        rejections: why each node was refused, by the node's name.
+        predicates: the names of the predicates that refused one.
+        reason: why no node was looked at; empty where they were.
+        may_preempt: False for pods whose `preemptionPolicy` is Never.
+    """
+
+    def __init__(
+        self,
+        rejections: Mapping[str, Rejection],
+        predicates: frozenset[str] = frozenset(),
+        *,
+        reason: str = "",
+        may_preempt: bool = True,
+    ) -> None:
+        super().__init__(rejections, predicates, reason, may_preempt)
+        self.rejections = rejections
+        self.predicates = predicates
+        self.reason = reason
+        self.may_preempt = may_preempt
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there were."""
+        return len(self.rejections)
+
+    def __str__(self) -> str:
+        return fit_error(
+            list(self.rejections.values()), reason=self.reason, may_preempt=self.may_preempt
+        )
 
 
 def gates_message(gates: Sequence[str]) -> str:
@@ -26,11 +63,14 @@ def _histogram(reasons: Counter[str], nodes: int) -> str:
     return f"0/{nodes} nodes are available:{f' {told}.' if told else ''}"
 
 
-def fit_error(rejections: Sequence[Rejection], *, may_preempt: bool = True) -> str:
+def fit_error(
+    rejections: Sequence[Rejection], *, reason: str = "", may_preempt: bool = True
+) -> str:
     """Return the text of the PodScheduled condition and of the FailedScheduling event.
 
     Args:
         rejections: one per node; none means that the cluster has no node.
+        reason: why no node was looked at; empty where they were.
         may_preempt: False for pods whose `preemptionPolicy` is Never.
 
     Source: kube-scheduler, framework/types.go `FitError.Error`; framework/preemption/preemption.go.
@@ -38,7 +78,10 @@ def fit_error(rejections: Sequence[Rejection], *, may_preempt: bool = True) -> s
     if not rejections:
         return NO_NODES
     nodes = len(rejections)
-    text = _histogram(Counter(why for one in rejections for why in one.reasons), nodes)
+    if reason:
+        text = f"0/{nodes} nodes are available: {reason}."
+    else:
+        text = _histogram(Counter(why for one in rejections for why in one.reasons), nodes)
     # What two plugins say that looked for a way out, one for resource claims, one for preemption.
     text += " no new claims to deallocate,"
     if not may_preempt:

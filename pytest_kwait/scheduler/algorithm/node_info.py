@@ -4,41 +4,104 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.scheduler.algorithm.requests import (
-    Amounts,
-    HostPort,
-    amounts,
-    host_ports,
-    resource_requests,
+from pytest_kwait.scheduler.algorithm.malformed import (
+    InvalidNode,
+    InvalidObject,
+    InvalidPod,
+    mapping_at,
+    mappings_at,
+    text_at,
 )
+from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
+from pytest_kwait.scheduler.algorithm.requests import Amounts, HostPort, amounts
+from pytest_kwait.scheduler.algorithm.tolerations import DISCOURAGING, REPELLING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 __all__ = ["NodeInfo"]
 
+_Taints = tuple["Mapping[str, Any]", ...]
+
 
 class NodeInfo:
-    """A node and the sum of the pods on it; adding and removing a pod costs the same however full.
+    """A node, the pods on it and their sums.
+
+    Adding and removing a pod costs the same however full the node is.
 
     Args:
         node: the Node as the API has it.
+
+    Raises:
+        InvalidNode: it cannot be read.
     """
 
-    __slots__ = ("_pods", "allocatable", "node", "requested")
+    __slots__ = (
+        "_images",
+        "_pods",
+        "_ports",
+        "allocatable",
+        "assumed",
+        "discouraging",
+        "labels",
+        "name",
+        "node",
+        "pods_allowed",
+        "repelling",
+        "requested",
+        "unschedulable",
+    )
 
     def __init__(self, node: Mapping[str, Any]) -> None:
-        self.node: Mapping[str, Any] = node
-        self.allocatable: Amounts = {}
+        #: What its pods request.
         self.requested: Amounts = {}
-        self._pods: dict[str, tuple[Amounts, frozenset[HostPort]]] = {}
+        #: What scores take its pods to need of cpu and memory.
+        self.assumed: Amounts = {"cpu": 0, "memory": 0}
+        self._pods: dict[str, PodInfo] = {}
+        self._ports: dict[HostPort, int] = {}
         self.set_node(node)
 
+    def set_node(self, node: Mapping[str, Any]) -> None:
+        """Take over a changed Node; its pods stay.
+
+        Raises:
+            InvalidNode: it cannot be read; nothing is taken over then.
+        """
+        try:
+            self._read(node)
+        except InvalidObject as error:
+            named = node.get("metadata") if isinstance(node, dict) else None
+            who = f"node {named.get('name') or ''}" if isinstance(named, dict) else "node"
+            raise InvalidNode(error.what.lstrip("."), error.value, error.valid, who) from None
+
+    def _read(self, node: Mapping[str, Any]) -> None:
+        if not isinstance(node, dict):
+            raise InvalidObject("node", node, "a mapping is wanted")
+        metadata, status = mapping_at(node, "metadata", ""), mapping_at(node, "status", "")
+        spec = mapping_at(node, "spec", "")
+        name = text_at(metadata, "name", "metadata", required=True)
+        labels = mapping_at(metadata, "labels", "metadata")
+        room = mapping_at(status, "allocatable", "status")
+        allocatable = amounts(room, "status.allocatable")
+        taints = mappings_at(spec, "taints", "spec")
+        self.node = node
+        self.name = name
+        self.labels: Mapping[str, str] = labels
+        self.allocatable: Amounts = allocatable
+        self.pods_allowed = allocatable.get("pods", 0)
+        self.unschedulable = bool(spec.get("unschedulable"))
+        #: Its taints with NoSchedule or NoExecute.
+        self.repelling: _Taints = tuple(one for one in taints if one.get("effect") in REPELLING)
+        #: Its taints with PreferNoSchedule.
+        self.discouraging: _Taints = tuple(
+            one for one in taints if one.get("effect") == DISCOURAGING
+        )
+        self._images: dict[str, int] | None = None
+
     @property
-    def name(self) -> str:
-        """The node's name."""
-        name: str = self.node["metadata"]["name"]
-        return name
+    def pods(self) -> Collection[PodInfo]:
+        """The pods on the node, as the algorithm reads them."""
+        return self._pods.values()
 
     @property
     def pod_count(self) -> int:
@@ -46,30 +109,79 @@ class NodeInfo:
         return len(self._pods)
 
     @property
-    def used_ports(self) -> set[HostPort]:
+    def used_ports(self) -> Collection[HostPort]:
         """The host ports its pods take."""
-        return {port for _, ports in self._pods.values() for port in ports}
+        return self._ports.keys()
 
-    def set_node(self, node: Mapping[str, Any]) -> None:
-        """Take over a changed Node; its pods stay."""
-        self.node = node
-        self.allocatable = amounts((node.get("status") or {}).get("allocatable"))
+    @property
+    def images(self) -> Mapping[str, int]:
+        """The images on the node and their sizes in bytes; each name of an image counts."""
+        if self._images is None:
+            self._images = {
+                name: image.get("sizeBytes") or 0
+                for image in (self.node.get("status") or {}).get("images") or ()
+                for name in image.get("names") or ()
+            }
+        return self._images
 
     def add(self, pod: dict[str, Any]) -> None:
-        """Count `pod` in; a pod that is there already is counted once."""
-        uid = pod["metadata"]["uid"]
-        if uid in self._pods:
-            return
-        requested = resource_requests(pod)
-        self._pods[uid] = (requested, frozenset(host_ports(pod)))
-        for name, amount in requested.items():
-            self.requested[name] = self.requested.get(name, 0) + amount
+        """Count `pod` in; one that is there already is counted once, as it is now.
+
+        Raises:
+            InvalidPod: it cannot be read; the node stays as it was then.
+        """
+        uid = _uid(pod)
+        known = self._pods.get(uid)
+        if known is not None:
+            if known.pod is pod or _what_counts(known.pod) == _what_counts(pod):
+                known.pod = pod
+                return
+            added = PodInfo(pod, started=True)
+            self.remove(pod)
+        else:
+            added = PodInfo(pod, started=True)
+        self._pods[uid] = added
+        self._count(added, 1)
 
     def remove(self, pod: Mapping[str, Any]) -> bool:
         """Count `pod` out; False where it was not on the node."""
-        counted = self._pods.pop(pod["metadata"]["uid"], None)
-        if counted is None:
+        removed = self._pods.pop(_uid(pod), None)
+        if removed is None:
             return False
-        for name, amount in counted[0].items():
-            self.requested[name] -= amount
+        self._count(removed, -1)
         return True
+
+    def _count(self, pod: PodInfo, sign: int) -> None:
+        requested, assumed = self.requested, self.assumed
+        for name, amount in pod.requests.items():
+            requested[name] = requested.get(name, 0) + sign * amount
+        assumed["cpu"] += sign * pod.assumed.get("cpu", 0)
+        assumed["memory"] += sign * pod.assumed.get("memory", 0)
+        for port in pod.ports:
+            left = self._ports.get(port, 0) + sign
+            if left:
+                self._ports[port] = left
+            else:
+                del self._ports[port]
+
+
+def _uid(pod: Mapping[str, Any]) -> str:
+    metadata = pod.get("metadata") or {}
+    uid = metadata.get("uid")
+    if not isinstance(uid, str) or not uid:
+        who = f"pod {metadata.get('namespace') or 'default'}/{metadata.get('name') or ''}"
+        raise InvalidPod("metadata.uid", uid, "a string is wanted", who)
+    return uid
+
+
+def _what_counts(pod: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what of a pod can change what it means to its node; its spec has a generation."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    statuses = status.get("containerStatuses") or ()
+    return (
+        metadata.get("generation"),
+        metadata.get("labels"),
+        metadata.get("deletionTimestamp"),
+        status.get("resources"),
+        [(one.get("resources"), one.get("allocatedResources")) for one in statuses],
+    )

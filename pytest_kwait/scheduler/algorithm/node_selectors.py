@@ -4,68 +4,197 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.scheduler.algorithm.malformed import (
+    InvalidObject,
+    mapping_at,
+    mappings_at,
+    number_at,
+    text_at,
+    texts_at,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["matches_node_selector", "node_matches_pod_affinity"]
+__all__ = ["NodeTerm", "RequiredNodes", "matches_node_selector", "preferred_nodes"]
+
+_NODE_AFFINITY = "spec.affinity.nodeAffinity"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_FIELD_OPERATORS = ("In", "NotIn")
+_FIELD = "metadata.name"
+
+# (key, operator, values)
+_Requirement = tuple[str, str, tuple[str, ...]]
 
 
-def _requirement_holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    present = requirement["key"] in labels
-    actual = labels.get(requirement["key"], "")
-    values = requirement.get("values") or ()
-    match requirement["operator"]:
+class NodeTerm:
+    """One term of a node selector: all its requirements must hold; an empty one never holds.
+
+    Args:
+        term: the term as the API has it.
+        path: where it was found, for the error.
+
+    Raises:
+        InvalidObject: it cannot be read.
+
+    Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go, `nodeSelectorTerm`.
+    """
+
+    __slots__ = ("_fields", "_labels", "_never")
+
+    def __init__(self, term: Mapping[str, Any], path: str) -> None:
+        self._labels = _requirements(term, "matchExpressions", path, _OPERATORS)
+        self._fields = _requirements(term, "matchFields", path, _FIELD_OPERATORS)
+        # What the API accepts although it can never hold: Gt and Lt of what is no number.
+        self._never = not (self._labels or self._fields) or any(
+            operator in ("Gt", "Lt") and _whole(values) is None
+            for _, operator, values in self._labels
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether it asks for nothing at all."""
+        return not (self._labels or self._fields)
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The only nodes that it can hold for, by what it asks of their names; None for any."""
+        found: frozenset[str] | None = None
+        for key, operator, values in self._fields:
+            if key == _FIELD and operator == "In":
+                found = frozenset(values) if found is None else found & frozenset(values)
+        return found
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether it holds for the node with this name and these labels."""
+        if self._never:
+            return False
+        for key, operator, values in self._labels:
+            if not _holds(labels.get(key), operator, values):
+                return False
+        for key, operator, values in self._fields:
+            if not _holds(name if key == _FIELD else None, operator, values):
+                return False
+        return True
+
+
+def _requirements(
+    term: Mapping[str, Any], field: str, path: str, operators: tuple[str, ...]
+) -> list[_Requirement]:
+    found: list[_Requirement] = []
+    for index, one in enumerate(mappings_at(term, field, path)):
+        where = f"{path}.{field}[{index}]"
+        operator = one.get("operator")
+        if operator not in operators:
+            valid = f"known are {', '.join(operators)}"
+            raise InvalidObject(f"{where}.operator", operator, valid)
+        key = text_at(one, "key", where, required=True)
+        found.append((key, operator, texts_at(one, "values", where)))
+    return found
+
+
+def _holds(actual: str | None, operator: str, values: tuple[str, ...]) -> bool:
+    match operator:
         case "In":
-            return present and actual in values
+            return actual is not None and actual in values
         case "NotIn":
-            return not present or actual not in values
+            return actual is None or actual not in values
         case "Exists":
-            return present
+            return actual is not None
         case "DoesNotExist":
-            return not present
-        case "Gt":
-            return present and _compare(actual, values) > 0
-        case "Lt":
-            return present and _compare(actual, values) < 0
-    return False
+            return actual is None
+    number, bound = _whole(() if actual is None else (actual,)), _whole(values)
+    if number is None or bound is None:
+        return False
+    return number > bound if operator == "Gt" else number < bound
 
 
-def _compare(actual: str, values: Any) -> int:
-    """-1, 0 or 1; 0 too where either side is no whole number, so that neither Gt nor Lt holds."""
-    try:
-        left, right = int(actual), int(values[0])
-    except (ValueError, IndexError):
-        return 0
-    return (left > right) - (left < right)
+def _whole(values: tuple[str, ...]) -> int | None:
+    text = values[0] if len(values) == 1 else ""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return int(text) if digits.isascii() and digits.isdigit() else None
+
+
+class RequiredNodes:
+    """What a pod's `nodeSelector` and required node affinity ask of a node.
+
+    Args:
+        spec: the pod's spec.
+
+    Raises:
+        InvalidObject: it cannot be read.
+
+    Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go,
+    `GetRequiredNodeAffinity`.
+    """
+
+    __slots__ = ("_labels", "_terms", "names")
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        selector = mapping_at(spec, "nodeSelector", "spec")
+        for key in selector:
+            text_at(selector, key, "spec.nodeSelector")
+        self._labels = tuple(selector.items())
+        self._terms: tuple[NodeTerm, ...] | None = None
+        #: The only nodes that it can hold for, where it names them; None for any.
+        self.names: frozenset[str] | None = None
+        affinity = mapping_at(mapping_at(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity")
+        if affinity.get(_REQUIRED) is None:
+            return
+        required = mapping_at(affinity, _REQUIRED, _NODE_AFFINITY)
+        self._terms = _terms(required, f"{_NODE_AFFINITY}.{_REQUIRED}")
+        names = [term.names for term in self._terms]
+        if names and None not in names:
+            self.names = frozenset().union(*(some for some in names if some is not None))
+
+    def __bool__(self) -> bool:
+        return bool(self._labels) or self._terms is not None
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node with this name and these labels is one of them."""
+        for key, wanted in self._labels:
+            if labels.get(key) != wanted:
+                return False
+        return self._terms is None or any(term.matches(name, labels) for term in self._terms)
+
+
+def _terms(selector: Mapping[str, Any], path: str) -> tuple[NodeTerm, ...]:
+    terms = mappings_at(selector, "nodeSelectorTerms", path)
+    return tuple(
+        NodeTerm(term, f"{path}.nodeSelectorTerms[{index}]") for index, term in enumerate(terms)
+    )
+
+
+def preferred_nodes(spec: Mapping[str, Any]) -> list[tuple[int, NodeTerm]]:
+    """Return the weights and terms of a pod's preferred node affinity.
+
+    Raises:
+        InvalidObject: it cannot be read.
+
+    Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go,
+    `NewPreferredSchedulingTerms`.
+    """
+    affinity = mapping_at(mapping_at(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity")
+    found: list[tuple[int, NodeTerm]] = []
+    for index, one in enumerate(mappings_at(affinity, _PREFERRED, _NODE_AFFINITY)):
+        where = f"{_NODE_AFFINITY}.{_PREFERRED}[{index}]"
+        weight = number_at(one, "weight", where, 0)
+        term = NodeTerm(mapping_at(one, "preference", where), f"{where}.preference")
+        if weight and not term.empty:
+            found.append((weight, term))
+    return found
 
 
 def matches_node_selector(selector: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
     """Whether one of the selector's terms holds for `node`; an empty term never does.
 
+    Raises:
+        InvalidObject: `selector` cannot be read.
+
     Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go, `NodeSelector.Match`.
     """
-    metadata = node.get("metadata") or {}
-    labels = metadata.get("labels") or {}
-    fields = {"metadata.name": metadata.get("name", "")}
-    for term in selector.get("nodeSelectorTerms") or ():
-        expressions = term.get("matchExpressions") or ()
-        by_field = term.get("matchFields") or ()
-        if not expressions and not by_field:
-            continue
-        if all(_requirement_holds(one, labels) for one in expressions) and all(
-            _requirement_holds(one, fields) for one in by_field
-        ):
-            return True
-    return False
-
-
-def node_matches_pod_affinity(pod: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    """Whether `node` has the labels of the pod's `nodeSelector` and meets its required affinity."""
-    spec = pod.get("spec") or {}
-    labels = (node.get("metadata") or {}).get("labels") or {}
-    for key, wanted in (spec.get("nodeSelector") or {}).items():
-        if labels.get(key) != wanted:
-            return False
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return required is None or matches_node_selector(required, node)
+    metadata = mapping_at(node, "metadata", "")
+    labels, name = mapping_at(metadata, "labels", "metadata"), metadata.get("name", "")
+    return any(term.matches(name, labels) for term in _terms(selector, "nodeSelector"))

@@ -1,143 +1,178 @@
-"""Whether a pod fits a node: one function per question, asked in kube-scheduler's order."""
+"""Whether a pod fits a node: one function per question, each prepared once per pod.
+
+Each takes the `Cycle` and returns the check that is asked of every node, or None where there is
+nothing to ask, as upstream's PreFilter and Filter do together.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.scheduler.algorithm.node_selectors import node_matches_pod_affinity
-from pytest_kwait.scheduler.algorithm.requests import (
-    Amounts,
-    HostPort,
-    host_ports,
-    ports_conflict,
-    resource_requests,
+from pytest_kwait.scheduler.algorithm.cycle import (
+    Check,
+    Cycle,
+    NoNodeError,
+    OnlyNodes,
+    Rejection,
 )
+from pytest_kwait.scheduler.algorithm.requests import ports_conflict
 from pytest_kwait.scheduler.algorithm.tolerations import tolerates, untolerated_taint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+    from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
+    from pytest_kwait.scheduler.algorithm.requests import Amounts
 
-__all__ = ["PREDICATES", "Demand", "Rejection", "find_rejection", "waiting_gates"]
+__all__ = [
+    "find_rejection",
+    "host_ports_are_free",
+    "node_has_requested_name",
+    "node_is_schedulable",
+    "node_is_selected",
+    "resources_suffice",
+    "taints_are_tolerated",
+    "waiting_gates",
+]
 
 _UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """Why a pod may not go to a node.
-
-    Args:
-        reasons: the reasons in kube-scheduler's words.
-        resolvable: whether pods that leave the node could change it.
-    """
-
-    reasons: tuple[str, ...]
-    resolvable: bool
+_CORDONED = Rejection(("node(s) were unschedulable",))
+_OTHER_NAME = Rejection(("node(s) didn't match the requested node name",))
+_TAINTED = Rejection(("node(s) had untolerated taint(s)",))
+_NOT_SELECTED = Rejection(("node(s) didn't match Pod's node affinity/selector",))
+_PORTS_TAKEN = Rejection(
+    ("node(s) didn't have free ports for the requested pod ports",), resolvable=True
+)
+_FIRST_NAMES = ("cpu", "memory", "ephemeral-storage")
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """A pod and what is summed up of it once, before it is held against many nodes."""
-
-    pod: dict[str, Any]
-    requests: Amounts
-    ports: frozenset[HostPort]
-
-    @classmethod
-    def of(cls, pod: dict[str, Any]) -> Demand:
-        """Return the demand of `pod`."""
-        return cls(pod, resource_requests(pod), frozenset(host_ports(pod)))
-
-
-def waiting_gates(pod: dict[str, Any]) -> list[str]:
+def waiting_gates(pod: Mapping[str, Any]) -> list[str]:
     """Return the scheduling gates that keep `pod` from being looked at at all, by name."""
     return [gate["name"] for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
 
 
-def _tolerations(demand: Demand) -> list[dict[str, Any]]:
-    return demand.pod["spec"].get("tolerations") or []
+def node_is_schedulable(cycle: Cycle) -> Check | None:
+    """Cordoned nodes take only pods that tolerate it.
 
-
-def node_is_schedulable(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """Cordoned nodes take only pods that tolerate it."""
-    if not (info.node.get("spec") or {}).get("unschedulable"):
+    Source: kube-scheduler, framework/plugins/nodeunschedulable/node_unschedulable.go.
+    """
+    if any(tolerates(one, _UNSCHEDULABLE_TAINT) for one in cycle.pod.tolerations):
         return None
-    if any(tolerates(one, _UNSCHEDULABLE_TAINT) for one in _tolerations(demand)):
+    return lambda info: _CORDONED if info.unschedulable else None
+
+
+def node_has_requested_name(cycle: Cycle) -> Check | None:
+    """Hold a pod that names its node to that node.
+
+    Source: kube-scheduler, framework/plugins/nodename/node_name.go.
+    """
+    wanted = cycle.pod.node_name
+    if not wanted:
         return None
-    return Rejection(("node(s) were unschedulable",), resolvable=False)
+    return lambda info: None if info.name == wanted else _OTHER_NAME
 
 
-def node_has_requested_name(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """Hold a pod that names its node to that node."""
-    wanted = demand.pod["spec"].get("nodeName")
-    if not wanted or wanted == info.name:
+def taints_are_tolerated(cycle: Cycle) -> Check | None:
+    """Taints with NoSchedule or NoExecute need a toleration.
+
+    Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go.
+    """
+    tolerations = cycle.pod.tolerations
+
+    def check(info: NodeInfo) -> Rejection | None:
+        if not info.repelling or untolerated_taint(info.repelling, tolerations) is None:
+            return None
+        return _TAINTED
+
+    return check
+
+
+def node_is_selected(cycle: Cycle) -> Check | OnlyNodes | None:
+    """Ask for the labels of `nodeSelector` and for what node affinity requires.
+
+    Source: kube-scheduler, framework/plugins/nodeaffinity/node_affinity.go.
+    """
+    required = cycle.pod.required_nodes
+    if required is None:
         return None
-    return Rejection(("node(s) didn't match the requested node name",), resolvable=False)
+    matches, names = required.matches, required.names
+    if names is not None and not names:
+        raise NoNodeError("pod affinity terms conflict")
+
+    def check(info: NodeInfo) -> Rejection | None:
+        return None if matches(info.name, info.labels) else _NOT_SELECTED
+
+    return check if names is None else OnlyNodes(names, check)
 
 
-def taints_are_tolerated(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """Taints with NoSchedule or NoExecute need a toleration."""
-    taints = (info.node.get("spec") or {}).get("taints") or ()
-    if untolerated_taint(taints, _tolerations(demand)) is None:
+def host_ports_are_free(cycle: Cycle) -> Check | None:
+    """No other pod of the node takes the same host port.
+
+    Source: kube-scheduler, framework/plugins/nodeports/node_ports.go.
+    """
+    ports = cycle.pod.ports
+    if not ports:
         return None
-    return Rejection(("node(s) had untolerated taint(s)",), resolvable=False)
+    return lambda info: _PORTS_TAKEN if ports_conflict(ports, info.used_ports) else None
 
 
-def node_is_selected(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """Ask for the labels of `nodeSelector` and for what node affinity requires."""
-    if node_matches_pod_affinity(demand.pod, info.node):
-        return None
-    return Rejection(("node(s) didn't match Pod's node affinity/selector",), resolvable=False)
-
-
-def host_ports_are_free(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """No other pod of the node takes the same host port."""
-    if not demand.ports or not ports_conflict(set(demand.ports), info.used_ports):
-        return None
-    reason = "node(s) didn't have free ports for the requested pod ports"
-    return Rejection((reason,), resolvable=True)
-
-
-def resources_suffice(demand: Demand, info: NodeInfo) -> Rejection | None:
+def resources_suffice(cycle: Cycle) -> Check | None:
     """Room for one more pod and for everything it requests.
 
     Source: kube-scheduler, framework/plugins/noderesources/fit.go, `fitsRequest`.
     """
-    reasons = []
+    wanted = tuple((name, amount) for name, amount in cycle.pod.requests.items() if amount > 0)
+
+    def check(info: NodeInfo) -> Rejection | None:
+        allocatable, requested = info.allocatable, info.requested
+        if info.pod_count < info.pods_allowed:
+            for name, amount in wanted:
+                if amount > allocatable.get(name, 0) - requested.get(name, 0):
+                    break
+            else:
+                return None
+        return _missing(cycle.pod.requests, info)
+
+    return check
+
+
+def _missing(requests: Amounts, info: NodeInfo) -> Rejection:
+    reasons = ["Too many pods"] if info.pod_count >= info.pods_allowed else []
     resolvable = True
-    if info.pod_count + 1 > info.allocatable.get("pods", 0):
-        reasons.append("Too many pods")
-    for name in sorted(demand.requests, key=_resource_order):
-        wanted = demand.requests[name]
-        capacity = info.allocatable.get(name, 0)
+    for name in sorted(requests, key=_resource_order):
+        wanted, capacity = requests[name], info.allocatable.get(name, 0)
         if wanted > 0 and wanted > capacity - info.requested.get(name, 0):
             reasons.append(f"Insufficient {name}")
             resolvable = resolvable and wanted <= capacity
-    return Rejection(tuple(reasons), resolvable) if reasons else None
+    return Rejection(tuple(reasons), resolvable)
 
 
 def _resource_order(name: str) -> tuple[int, str]:
-    first = ("cpu", "memory", "ephemeral-storage")
-    return (first.index(name), "") if name in first else (len(first), name)
+    known = name in _FIRST_NAMES
+    return (_FIRST_NAMES.index(name), "") if known else (len(_FIRST_NAMES), name)
 
 
-PREDICATES: tuple[Callable[[Demand, NodeInfo], Rejection | None], ...] = (
-    node_is_schedulable,
-    node_has_requested_name,
-    taints_are_tolerated,
-    node_is_selected,
-    host_ports_are_free,
-    resources_suffice,
-)
+_ADMISSION = (resources_suffice, node_is_selected, node_has_requested_name, host_ports_are_free)
 
 
-def find_rejection(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """Return the first predicate's rejection; None where the pod fits."""
-    for predicate in PREDICATES:
-        rejection = predicate(demand, info)
+def find_rejection(pod: PodInfo, info: NodeInfo) -> Rejection | None:
+    """Return why a pod that was bound to a node may not run there; None where it may.
+
+    What a kubelet asks before it starts a pod: taints and other nodes' pods are no longer asked.
+
+    Source: kube-scheduler, scheduler.go, `AdmissionCheck`.
+    """
+    cycle = Cycle(pod, (info,))
+    for predicate in _ADMISSION:
+        try:
+            check = predicate(cycle)
+        except NoNodeError:
+            return _NOT_SELECTED
+        if isinstance(check, OnlyNodes):
+            check = check.check
+        rejection = check(info) if check is not None else None
         if rejection is not None:
             return rejection
     return None

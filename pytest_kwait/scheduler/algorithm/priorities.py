@@ -1,39 +1,180 @@
-"""How well a node that fits suits a pod, and which one suits it best."""
+"""How well nodes that fit suit a pod: one function per question, asked once per pod.
+
+Each takes the `Cycle` and the nodes that fit and returns their scores from 0 to 100 in the same
+order, or None where all score alike.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.scheduler.algorithm.malformed import mappings_at, text_at
+from pytest_kwait.scheduler.algorithm.tolerations import tolerates
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping, Sequence
 
+    from pytest_kwait.scheduler.algorithm.cycle import Cycle
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-    from pytest_kwait.scheduler.algorithm.predicates import Demand
+    from pytest_kwait.scheduler.algorithm.requests import Amounts
 
-__all__ = ["least_allocated_score", "select_node"]
+__all__ = [
+    "MOST",
+    "balanced_allocation",
+    "discouraging_taints",
+    "image_locality",
+    "least_allocated",
+    "normalized",
+    "preferred_affinity",
+]
 
-# What a container that requests nothing is taken to need, so that such pods spread as well.
-_ASSUMED = {"cpu": 100, "memory": 200 * 1024 * 1024}
+MOST = 100
+"""The best score."""
+
+_RESOURCES = ("cpu", "memory")
+_MEBIBYTE = 1024 * 1024
+_LEAST_IMAGES = 23 * _MEBIBYTE
+_MOST_PER_CONTAINER = 1000 * _MEBIBYTE
 
 
-def least_allocated_score(demand: Demand, info: NodeInfo) -> int:
-    """0 to 100: the share of cpu and memory that stays free with the pod on the node, on average.
+def normalized(counts: Sequence[int], *, fewest_best: bool = False) -> Sequence[int] | None:
+    """Return `counts` scaled so that the highest is 100, or 0 where the fewest are best.
+
+    Source: kube-scheduler, framework/plugins/helper/normalize_score.go, `DefaultNormalizeScore`.
+    """
+    highest = max(counts, default=0)
+    if highest == 0:
+        return None
+    scaled = [MOST * count // highest for count in counts]
+    return [MOST - score for score in scaled] if fewest_best else scaled
+
+
+def least_allocated(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score the share of cpu and memory that stays free with the pod on the node, on average.
 
     Source: kube-scheduler, framework/plugins/noderesources/least_allocated.go.
     """
-    total = 0
-    for name, assumed in _ASSUMED.items():
-        capacity = info.allocatable.get(name, 0)
-        used = info.requested.get(name, 0) + (demand.requests.get(name) or assumed)
-        if capacity and used <= capacity:
-            total += (capacity - used) * 100 // capacity
-    return total // len(_ASSUMED)
+    asked = cycle.pod.assumed
+    cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
+    scores = []
+    for info in fitting:
+        score = weights = 0
+        room, used = info.allocatable, info.assumed
+        capacity = room.get("cpu", 0)
+        if capacity:
+            weights = 1
+            free = capacity - used["cpu"] - cpu
+            if free > 0:
+                score = free * MOST // capacity
+        capacity = room.get("memory", 0)
+        if capacity:
+            weights += 1
+            free = capacity - used["memory"] - memory
+            if free > 0:
+                score += free * MOST // capacity
+        scores.append(score // weights if weights else 0)
+    return scores
 
 
-def select_node(demand: Demand, fitting: Iterable[NodeInfo]) -> NodeInfo | None:
-    """Return the node with the highest score; of equals the one with fewer pods, then by name."""
-    return min(
-        fitting,
-        key=lambda info: (-least_allocated_score(demand, info), info.pod_count, info.name),
-        default=None,
+def balanced_allocation(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score how much evener cpu and memory of the node are used with the pod on it.
+
+    Source: kube-scheduler, framework/plugins/noderesources/balanced_allocation.go.
+    """
+    asked = cycle.pod.requests
+    cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
+    if not (cpu or memory):
+        return None
+    scores = []
+    for info in fitting:
+        room, used = info.allocatable, info.requested
+        cores, bytes_ = room.get("cpu", 0), room.get("memory", 0)
+        if not cores or not bytes_:
+            # One resource alone is always in balance.
+            scores.append(75)
+            continue
+        cpu_used, memory_used = used.get("cpu", 0), used.get("memory", 0)
+        after = _uneven((cpu_used + cpu) / cores, (memory_used + memory) / bytes_)
+        before = _uneven(cpu_used / cores, memory_used / bytes_)
+        scores.append(50 + (50 + int((1 - after) * MOST) - int((1 - before) * MOST)) // 2)
+    return scores
+
+
+def _uneven(one: float, other: float) -> float:
+    one, other = min(one, 1.0), min(other, 1.0)
+    return abs((one - other) / 2)
+
+
+def discouraging_taints(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score the nodes lower that have more taints with PreferNoSchedule that are not tolerated.
+
+    Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go, `Score`.
+    """
+    if not any(info.discouraging for info in fitting):
+        return None
+    tolerations = cycle.pod.tolerations
+    counts = [
+        sum(not any(tolerates(one, taint) for one in tolerations) for taint in info.discouraging)
+        for info in fitting
+    ]
+    return normalized(counts, fewest_best=True)
+
+
+def preferred_affinity(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score the weights of the preferred node affinity terms that hold.
+
+    Source: kube-scheduler, framework/plugins/nodeaffinity/node_affinity.go, `Score`.
+    """
+    terms = cycle.pod.preferred_nodes
+    if not terms:
+        return None
+    return normalized(
+        [
+            sum(weight for weight, term in terms if term.matches(info.name, info.labels))
+            for info in fitting
+        ]
     )
+
+
+def image_locality(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score what the pod's images that are on the node already weigh, more where many have them.
+
+    Source: kube-scheduler, framework/plugins/imagelocality/image_locality.go.
+    """
+    spec = cycle.pod.pod.get("spec") or {}
+    containers = [
+        *mappings_at(spec, "initContainers", "spec"),
+        *mappings_at(spec, "containers", "spec"),
+    ]
+    names = [text_at(one, "image", "spec.containers[]") for one in containers]
+    if spec.get("volumes"):
+        names += _image_volumes(spec)
+    wanted = [_full_name(name) for name in names]
+    spread: Amounts = dict.fromkeys(wanted, 0)
+    for info in cycle.nodes:
+        if info.images:
+            for name in spread:
+                spread[name] += name in info.images
+    if not any(spread.values()):
+        return None
+    nodes, most = len(cycle.nodes), _MOST_PER_CONTAINER * len(containers)
+    scores = []
+    for info in fitting:
+        weight = sum(
+            int(info.images[name] * (spread[name] / nodes))
+            for name in wanted
+            if name in info.images
+        )
+        weight = min(max(weight, _LEAST_IMAGES), most)
+        scores.append(MOST * (weight - _LEAST_IMAGES) // (most - _LEAST_IMAGES))
+    return scores
+
+
+def _image_volumes(spec: Mapping[str, object]) -> list[str]:
+    volumes = mappings_at(spec, "volumes", "spec")
+    images = [one["image"] for one in volumes if isinstance(one.get("image"), dict)]
+    return [text_at(one, "reference", "spec.volumes[].image") for one in images]
+
+
+def _full_name(image: str) -> str:
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -95,7 +95,7 @@ def _scaled(amount: Fraction, steps: list[tuple[str, int | float]]) -> str:
     return f"{best}{best_suffix}"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)
 def parse_quantity(text: str | float) -> Quantity:
     """Return the quantity that `text` writes; JSON numbers are taken as they are.
 
@@ -124,12 +124,14 @@ def parse_quantity(text: str | float) -> Quantity:
     return Quantity(-amount if sign == "-" else amount, notation)
 
 
+@lru_cache(maxsize=4096, typed=True)
 def value(text: str | float) -> int:
     """Return the quantity in whole units, fractions rounded up."""
     amount = parse_quantity(text).amount
     return -(-amount.numerator // amount.denominator)
 
 
+@lru_cache(maxsize=4096, typed=True)
 def milli_value(text: str | float) -> int:
     """Return the quantity in thousandths of its unit, fractions rounded up."""
     amount = parse_quantity(text).amount * 1000

@@ -4,28 +4,67 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.scheduler.algorithm.malformed import (
+    InvalidObject,
+    mapping_at,
+    mappings_at,
+    number_at,
+    text_at,
+)
 from pytest_kwait.scheduler.algorithm.quantities import milli_value, value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["Amounts", "HostPort", "amounts", "host_ports", "ports_conflict", "resource_requests"]
+__all__ = [
+    "ASSUMED",
+    "Amounts",
+    "HostPort",
+    "PodRequests",
+    "amounts",
+    "countable",
+    "host_ports",
+    "ports_conflict",
+    "resource_requests",
+]
 
-_Pod = dict[str, Any]
 # Whole numbers by resource name: `cpu` in thousandths of a core, everything else in its own unit.
 Amounts = dict[str, int]
 # (protocol, host address, port)
 HostPort = tuple[str, str, int]
 
+ASSUMED: Amounts = {"cpu": 100, "memory": 200 * 1024 * 1024}
+"""What scores take a container to need of what it does not request, so that such pods spread too.
+
+Source: kube-scheduler, util/pod_resources.go, `DefaultMilliCPURequest`, `DefaultMemoryRequest`.
+"""
+
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for any address; nothing is bound here
+_FIRST_NAMES = ("cpu", "memory", "ephemeral-storage")
 
 
-def amounts(quantities: Mapping[str, str | int | float] | None) -> Amounts:
-    """Return a resource list of the API (`requests`, `allocatable`, …) in whole numbers."""
-    return {
-        name: milli_value(quantity) if name == "cpu" else value(quantity)
-        for name, quantity in (quantities or {}).items()
-    }
+def amounts(quantities: Mapping[str, str | int | float] | None, path: str = "") -> Amounts:
+    """Return a resource list of the API (`requests`, `allocatable`, …) in whole numbers.
+
+    Args:
+        quantities: the list; None is an empty one.
+        path: where it was found, for the error.
+
+    Raises:
+        InvalidObject: one of its values is no quantity, or a negative one.
+    """
+    found: Amounts = {}
+    for name, quantity in (quantities or {}).items():
+        try:
+            amount = milli_value(quantity) if name == "cpu" else value(quantity)
+        except (InvalidArgument, TypeError) as error:
+            valid = error.valid if isinstance(error, InvalidArgument) else "a quantity is wanted"
+            raise InvalidObject(f"{path}.{name}", quantity, valid) from None
+        if amount < 0:
+            raise InvalidObject(f"{path}.{name}", quantity, "a quantity is never negative here")
+        found[name] = amount
+    return found
 
 
 def _add(total: Amounts, more: Amounts) -> None:
@@ -39,57 +78,186 @@ def _raise_to(total: Amounts, other: Amounts) -> None:
             total[name] = amount
 
 
-def _requests(container: Mapping[str, Any]) -> Amounts:
-    resources = container.get("resources") or {}
-    return amounts(resources.get("requests"))
+def _counts(name: str) -> bool:
+    return name in _FIRST_NAMES or "/" in name or _counts_for_pods(name)
 
 
-def resource_requests(pod: _Pod) -> Amounts:
-    """Return what the node must have free for `pod`; names that are not requested are absent.
+def _counts_for_pods(name: str) -> bool:
+    """Whether the resource can be requested for a pod as a whole.
 
-    The containers' sum, or the peak of an init container together with the restartable ones
-    started before it where that is more; pod-level requests replace both; overhead comes on top.
+    Source: component-helpers, resource/helpers.go, `IsSupportedPodLevelResource`.
+    """
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+class PodRequests:
+    """The requests of a pod's containers, read once, summed as often as needed.
+
+    Args:
+        pod: the Pod as the API has it.
+        started: whether it may run already: what the kubelet says it gave to a container that is
+            being resized counts then, where that is more.
+
+    Raises:
+        InvalidObject: the pod cannot be read.
 
     Source: component-helpers, resource/helpers.go, `PodRequests`.
     """
-    spec = pod.get("spec") or {}
-    total: Amounts = {}
-    for container in spec.get("containers") or ():
-        _add(total, _requests(container))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        needed = _requests(container)
-        if container.get("restartPolicy") == "Always":
-            _add(total, needed)
-            _add(sidecars, needed)
-            _raise_to(peak, sidecars)
-        else:
-            together = dict(sidecars)
-            _add(together, needed)
-            _raise_to(peak, together)
-    _raise_to(total, peak)
-    total.update(amounts((spec.get("resources") or {}).get("requests")))
-    _add(total, amounts(spec.get("overhead")))
+
+    __slots__ = ("_containers", "_initial", "_overhead", "_whole")
+
+    def __init__(self, pod: Mapping[str, Any], *, started: bool = False) -> None:
+        spec = mapping_at(pod, "spec", "")
+        given = _Given(pod) if started and pod.get("status") else None
+        self._containers: list[Amounts] = []
+        for index, container in enumerate(mappings_at(spec, "containers", "spec")):
+            path = f"spec.containers[{index}]"
+            self._containers.append(_requests(container, path, given))
+        # (requests, whether it goes on running beside the containers)
+        self._initial: list[tuple[Amounts, bool]] = []
+        for index, container in enumerate(mappings_at(spec, "initContainers", "spec")):
+            path = f"spec.initContainers[{index}]"
+            stays = container.get("restartPolicy") == "Always"
+            self._initial.append((_requests(container, path, given if stays else None), stays))
+        self._whole: Amounts = {}
+        if spec.get("resources"):
+            whole = _requests(spec, "spec", None)
+            self._whole = {name: whole[name] for name in whole if _counts_for_pods(name)}
+            if given is not None:
+                given.raise_whole(self._whole)
+        self._overhead: Amounts = {}
+        if spec.get("overhead"):
+            self._overhead = amounts(mapping_at(spec, "overhead", "spec"), "spec.overhead")
+
+    def total(self, assumed: Amounts | None = None) -> Amounts:
+        """Return what the node must have free; names that are not requested are absent.
+
+        The containers' sum, or the peak of an init container together with the restartable ones
+        started before it where that is more; what is requested for the pod as a whole replaces
+        both; overhead comes on top.
+
+        Args:
+            assumed: what a container needs of what it does not request.
+        """
+        assumed = assumed or {}
+        if len(self._containers) == 1 and not (self._initial or self._whole or self._overhead):
+            return {**assumed, **self._containers[0]}
+        total: Amounts = {}
+        for requests in self._containers:
+            _add(total, {**assumed, **requests})
+        sidecars: Amounts = {}
+        peak: Amounts = {}
+        for requests, stays in self._initial:
+            needed = {**assumed, **requests}
+            if stays:
+                _add(total, needed)
+                _add(sidecars, needed)
+                _raise_to(peak, sidecars)
+            else:
+                _add(needed, sidecars)
+                _raise_to(peak, needed)
+        _raise_to(total, peak)
+        total.update(self._whole)
+        _add(total, self._overhead)
+        return total
+
+
+class _Given:
+    """What the kubelet says that it gave to a pod's containers.
+
+    Source: component-helpers, resource/helpers.go, `determineEffectiveRequests`.
+    """
+
+    def __init__(self, pod: Mapping[str, Any]) -> None:
+        status = mapping_at(pod, "status", "")
+        self._status = status
+        self._statuses = {
+            one.get("name"): one
+            for field in ("containerStatuses", "initContainerStatuses")
+            for one in mappings_at(status, field, "status")
+            if one.get("resources") is not None
+        }
+        self._refused = any(
+            one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
+            for one in mappings_at(status, "conditions", "status")
+        )
+
+    def effective(self, name: object, requests: Amounts) -> Amounts:
+        """Return what counts for the container `name` that requests `requests`."""
+        status = self._statuses.get(name)
+        return requests if status is None else self._most(status, requests)
+
+    def raise_whole(self, requests: Amounts) -> None:
+        """Raise what is requested for the pod as a whole, in place."""
+        if requests and self._status.get("resources") is not None:
+            most = self._most(self._status, requests)
+            for name in requests:
+                requests[name] = most.get(name, 0)
+
+    def _most(self, status: Mapping[str, Any], requests: Amounts) -> Amounts:
+        most = {} if self._refused else dict(requests)
+        _raise_to(most, _requests(status, "status", None))
+        _raise_to(most, amounts(status.get("allocatedResources"), "status.allocatedResources"))
+        return most
+
+
+def _requests(container: Mapping[str, Any], path: str, given: _Given | None) -> Amounts:
+    resources = mapping_at(container, "resources", path)
+    if not resources:
+        return {}
+    path = f"{path}.resources"
+    requests = amounts(mapping_at(resources, "requests", path), f"{path}.requests")
+    return requests if given is None else given.effective(container.get("name"), requests)
+
+
+def resource_requests(pod: Mapping[str, Any], *, started: bool = False) -> Amounts:
+    """Return what the node must have free for `pod` (see `PodRequests`).
+
+    Raises:
+        InvalidObject: the pod cannot be read.
+    """
+    return countable(PodRequests(pod, started=started).total())
+
+
+def countable(total: Amounts) -> Amounts:
+    """Return what of `total` the scheduler counts: the known resources and all with a domain."""
+    for name in total:
+        if not _counts(name):
+            return {name: amount for name, amount in total.items() if _counts(name)}
     return total
 
 
-def host_ports(pod: _Pod) -> set[HostPort]:
-    """Return the ports of the node's own addresses that `pod` takes, sidecars included."""
-    spec = pod.get("spec") or {}
-    containers = [
-        *(spec.get("containers") or ()),
-        *(c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"),
-    ]
-    return {
-        (port.get("protocol") or "TCP", port.get("hostIP") or _ANY_ADDRESS, port["hostPort"])
-        for container in containers
-        for port in container.get("ports") or ()
-        if port.get("hostPort")
-    }
+def host_ports(pod: Mapping[str, Any]) -> set[HostPort]:
+    """Return the ports of the node's own addresses that `pod` takes, sidecars included.
+
+    Raises:
+        InvalidObject: the pod cannot be read.
+
+    Source: kube-scheduler, util/utils.go, `GetHostPorts`.
+    """
+    spec = mapping_at(pod, "spec", "")
+    found: set[HostPort] = set()
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(mappings_at(spec, field, "spec")):
+            if not container.get("ports"):
+                continue
+            if field == "containers" or container.get("restartPolicy") == "Always":
+                found |= _container_ports(container, f"spec.{field}[{index}]")
+    return found
 
 
-def ports_conflict(wanted: set[HostPort], used: set[HostPort]) -> bool:
+def _container_ports(container: Mapping[str, Any], path: str) -> set[HostPort]:
+    found = set()
+    for index, port in enumerate(mappings_at(container, "ports", path)):
+        where = f"{path}.ports[{index}]"
+        number = number_at(port, "hostPort", where, 0)
+        if number > 0:
+            protocol = text_at(port, "protocol", where) or "TCP"
+            found.add((protocol, text_at(port, "hostIP", where) or _ANY_ADDRESS, number))
+    return found
+
+
+def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
     """Whether one of `wanted` is taken, on the same address or on all of them."""
     return any(
         protocol == used_protocol

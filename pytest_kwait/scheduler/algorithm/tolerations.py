@@ -4,31 +4,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.scheduler.algorithm.malformed import InvalidObject, mappings_at, text_at
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-__all__ = ["REPELLING", "tolerates", "untolerated_taint"]
+__all__ = ["DISCOURAGING", "REPELLING", "tolerates", "tolerations_of", "untolerated_taint"]
 
-# The effects that keep a pod from being placed; PreferNoSchedule only makes a node less welcome.
+# The effects that keep a pod from being placed.
 REPELLING = frozenset({"NoExecute", "NoSchedule"})
+# The effect that only makes a node less welcome.
+DISCOURAGING = "PreferNoSchedule"
+
+_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+
+
+def tolerations_of(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return a pod's tolerations.
+
+    Raises:
+        InvalidObject: they cannot be read.
+    """
+    if not spec.get("tolerations"):
+        return ()
+    tolerations = mappings_at(spec, "tolerations", "spec")
+    for index, one in enumerate(tolerations):
+        where = f"spec.tolerations[{index}]"
+        for field in ("key", "value", "effect"):
+            text_at(one, field, where)
+        if (one.get("operator") or "Equal") not in _OPERATORS:
+            valid = f"known are {', '.join(_OPERATORS)}"
+            raise InvalidObject(f"{where}.operator", one["operator"], valid)
+    return tolerations
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     """Whether `toleration` covers `taint`.
 
+    The operators `Lt` and `Gt` cover nothing, as on clusters without the feature gate
+    `TaintTolerationComparisonOperators`.
+
     Source: api, core/v1/toleration.go, `ToleratesTaint`.
     """
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
         return False
     match toleration.get("operator") or "Equal":
         case "Exists":
             return True
         case "Equal":
-            return (toleration.get("value") or "") == (taint.get("value") or "") and bool(
-                toleration.get("key")
-            )
+            return (toleration.get("value") or "") == (taint.get("value") or "")
     return False
 
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.fit_errors import fit_error
+from pytest_kwait.scheduler.algorithm.fit_errors import FitError
+from pytest_kwait.scheduler.algorithm.generic import Algorithm
+from pytest_kwait.scheduler.algorithm.malformed import InvalidPod
 from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-from pytest_kwait.scheduler.algorithm.predicates import (
-    Demand,
-    Rejection,
-    find_rejection,
-    waiting_gates,
-)
-from pytest_kwait.scheduler.algorithm.priorities import select_node
+from pytest_kwait.scheduler.algorithm.predicates import waiting_gates
 from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
@@ -45,12 +41,17 @@ class Scheduler:
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
         self._recorder = SchedulingRecorder(api, SCHEDULER_NAME)
+        self._algorithm = Algorithm()
         self._nodes: dict[str, NodeInfo] = {}
         self._homeless: dict[str, dict[str, Obj]] = {}
         self._refused: dict[str, int] = {}
         self._queue: Workqueue[str] = Workqueue(api.clock, self._schedule, "scheduler")
         api.subscribe("nodes", self._node_changed)
         api.subscribe("pods", self._pod_changed)
+
+    def list(self) -> list[NodeInfo]:
+        """Return all nodes with the pods on them."""
+        return [*self._nodes.values()]
 
     def _node_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         name = name_of(new)
@@ -110,31 +111,25 @@ class Scheduler:
         pod = self._api.find("pods", name, namespace)
         if pod is None or pod["spec"].get("nodeName") or not self._is_ours(pod):
             return
-        demand = Demand.of(pod)
-        fitting: list[NodeInfo] = []
-        rejections: list[Rejection] = []
-        for info in self._nodes.values():
-            rejection = find_rejection(demand, info)
-            if rejection is None:
-                fitting.append(info)
-            else:
-                rejections.append(rejection)
-        chosen = select_node(demand, fitting)
-        if chosen is None:
-            self._refuse(key, pod, rejections)
+        try:
+            chosen = self._algorithm.schedule(pod, self)
+        except FitError as error:
+            self._refuse(key, pod, str(error))
+            return
+        except InvalidPod as error:
+            self._refuse(key, pod, str(error), reason="SchedulerError")
             return
         try:
-            self._api.bind(namespace, name, chosen.name)
+            self._api.bind(namespace, name, chosen)
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):
                 raise
             return
-        message = f"Successfully assigned {key} to {chosen.name}"
+        message = f"Successfully assigned {key} to {chosen}"
         self._recorder.event(pod, NORMAL, "Scheduled", "Binding", message)
 
-    def _refuse(self, key: str, pod: Obj, rejections: list[Rejection]) -> None:
+    def _refuse(self, key: str, pod: Obj, message: str, *, reason: str = "Unschedulable") -> None:
         self._refused[key] = self._refused.get(key, 0) + 1
-        message = fit_error(rejections, may_preempt=pod["spec"].get("preemptionPolicy") != "Never")
         self._recorder.event(pod, WARNING, "FailedScheduling", "Scheduling", message)
         last = condition_of(pod, "PodScheduled")
         if last is not None and last["status"] == "False" and last.get("message") == message:
@@ -149,7 +144,7 @@ class Scheduler:
             "status": "False",
             "lastProbeTime": None,
             "lastTransitionTime": since,
-            "reason": "Unschedulable",
+            "reason": reason,
             "message": message,
         }
         status = dict(pod.get("status") or {})

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339_micro
 from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-from pytest_kwait.scheduler.algorithm.predicates import Demand, find_rejection
+from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
+from pytest_kwait.scheduler.algorithm.predicates import find_rejection
 from pytest_kwait.simulator.events import NORMAL, EventRecorder
 from pytest_kwait.simulator.kubelet.backoff import Backoff
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
@@ -215,10 +216,8 @@ class NodeAgent:
         node = self.api.find("nodes", self.name)
         if node is not None:
             self._info.set_node(node)
-        demand = Demand.of(
-            {**pod, "spec": {**pod["spec"], "tolerations": [{"operator": "Exists"}]}}
-        )
-        found = find_rejection(demand, self._info)
+        asking = PodInfo(pod)
+        found = find_rejection(asking, self._info)
         if found is None:
             return None
         reason = found.reasons[0]
@@ -230,7 +229,7 @@ class NodeAgent:
         if "free ports" in reason:
             return "NodePorts", f"Predicate NodePorts failed: {reason}"
         name = "pods" if reason == "Too many pods" else reason.removeprefix("Insufficient ")
-        asked = 1 if name == "pods" else demand.requests.get(name, 0)
+        asked = 1 if name == "pods" else asking.requests.get(name, 0)
         used = self._info.pod_count if name == "pods" else self._info.requested.get(name, 0)
         capacity = self._info.allocatable.get(name, 0)
         message = (

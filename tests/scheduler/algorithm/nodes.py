@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Nodes:
+    """Lists the nodes that it is given; knows namespaces and selectors where it is told."""
+
+    def __init__(
+        self,
+        *nodes: NodeInfo,
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
+        selectors: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self._nodes = nodes
+        self._namespaces = namespaces or {}
+        self._selectors = selectors
+
+    def list(self) -> Sequence[NodeInfo]:
+        return self._nodes
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        return self._namespaces.get(name)
+
+    def spread_selectors(self, pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        return self._selectors
 
 
 def node(name: str = "n1", **parts: Any) -> dict[str, Any]:

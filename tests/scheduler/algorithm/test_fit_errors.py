@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kwait.scheduler.algorithm.cycle import Rejection
 from pytest_kwait.scheduler.algorithm.fit_errors import fit_error, gates_message
-from pytest_kwait.scheduler.algorithm.predicates import Demand, Rejection
-from pytest_kwait.scheduler.algorithm.priorities import least_allocated_score, select_node
-from tests.scheduler.algorithm.nodes import info, pod
 
 _CPU = Rejection(("Insufficient cpu",), resolvable=True)
 _TAINT = Rejection(("node(s) had untolerated taint(s)",), resolvable=False)
@@ -49,24 +47,3 @@ def test_a_pod_that_never_preempts_says_so() -> None:
 
 def test_gates_are_listed() -> None:
     assert gates_message(["a", "b"]) == "waiting for scheduling gates: [a b]"
-
-
-def test_the_emptier_node_scores_higher() -> None:
-    demand = Demand.of(pod(cpu="1", memory="1Gi"))
-    # (2-1)/2 and (4-1)/4 free: 50 and 75 of 100.
-    assert least_allocated_score(demand, info()) == 62
-    assert least_allocated_score(demand, info(pod("a", cpu="1", memory="2Gi"))) == 12
-
-
-def test_a_pod_without_requests_is_taken_to_need_a_little() -> None:
-    demand = Demand.of(pod())
-    assert least_allocated_score(demand, info()) == 95
-    full = info(pod("a", cpu="2"))
-    assert least_allocated_score(demand, full) < 50
-
-
-def test_of_equal_nodes_the_one_with_fewer_pods_is_taken_then_the_first_by_name() -> None:
-    demand = Demand.of(pod())
-    busy, idle, late = info(pod("a"), name="a"), info(name="b"), info(name="c")
-    assert select_node(demand, [busy, late, idle]) is idle
-    assert select_node(demand, []) is None

@@ -1,0 +1,91 @@
+"""What a label selector of the API selects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.scheduler.algorithm.malformed import (
+    InvalidObject,
+    mapping_at,
+    mappings_at,
+    text_at,
+    texts_at,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["LabelSelector", "Requirement"]
+
+# (key, operator, values)
+Requirement = tuple[str, str, frozenset[str]]
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+class LabelSelector:
+    """Requirements on labels that must all hold; none selects everything.
+
+    Args:
+        requirements: what must hold.
+        nothing: whether it selects nothing whatever the requirements; what no selector at all is.
+
+    Source: apimachinery, meta/v1/helpers.go, `LabelSelectorAsSelector`; labels/selector.go.
+    """
+
+    __slots__ = ("nothing", "requirements")
+
+    def __init__(self, requirements: Sequence[Requirement] = (), *, nothing: bool = False) -> None:
+        self.requirements = tuple(requirements)
+        self.nothing = nothing
+
+    @classmethod
+    def of(cls, selector: Mapping[str, Any] | None, path: str = "labelSelector") -> LabelSelector:
+        """Return what the API's `selector` means; None selects nothing.
+
+        Raises:
+            InvalidObject: it cannot be read.
+        """
+        if selector is None:
+            return cls(nothing=True)
+        labels = mapping_at(selector, "matchLabels", path)
+        requirements: list[Requirement] = []
+        for key in labels:
+            wanted = text_at(labels, key, f"{path}.matchLabels")
+            requirements.append((key, "In", frozenset((wanted,))))
+        for index, one in enumerate(mappings_at(selector, "matchExpressions", path)):
+            where = f"{path}.matchExpressions[{index}]"
+            operator = one.get("operator")
+            if operator not in _OPERATORS:
+                valid = f"known are {', '.join(_OPERATORS)}"
+                raise InvalidObject(f"{where}.operator", operator, valid)
+            key = text_at(one, "key", where, required=True)
+            requirements.append((key, operator, frozenset(texts_at(one, "values", where))))
+        return cls(requirements)
+
+    @property
+    def everything(self) -> bool:
+        """Whether it selects everything."""
+        return not self.nothing and not self.requirements
+
+    def narrowed(self, requirements: Sequence[Requirement]) -> LabelSelector:
+        """Return a selector that asks for `requirements` too; nothing stays nothing."""
+        if self.nothing or not requirements:
+            return self
+        return LabelSelector((*self.requirements, *requirements))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        if self.nothing:
+            return False
+        for key, operator, values in self.requirements:
+            actual = labels.get(key)
+            if operator == "In":
+                if actual not in values:
+                    return False
+            elif operator == "NotIn":
+                if actual in values:
+                    return False
+            elif (actual is None) is (operator == "Exists"):
+                return False
+        return True

@@ -1,0 +1,100 @@
+"""What is said of a pod or a node that cannot be read, and reading that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_kwait.errors import InvalidArgument
+
+__all__ = [
+    "InvalidNode",
+    "InvalidObject",
+    "InvalidPod",
+    "mapping_at",
+    "mappings_at",
+    "number_at",
+    "text_at",
+    "texts_at",
+]
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class InvalidObject(InvalidArgument):
+    """A field that holds what the API does not allow there.
+
+    Args:
+        what: the field's path, for example `spec.containers[0].resources.requests.cpu`.
+        value: what it holds.
+        valid: what it may hold, as a phrase.
+        source: the object, for example `pod default/web`; None while that is not known.
+    """
+
+
+class InvalidPod(InvalidObject):
+    """A pod that no scheduler can read; the API server would have refused it."""
+
+
+class InvalidNode(InvalidObject):
+    """A node that no scheduler can read; the API server would have refused it."""
+
+
+def mapping_at(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:
+    """Return the mapping `owner[name]`; an empty one where it is absent or null."""
+    found = owner.get(name)
+    if found is None:
+        return _NOTHING
+    if not isinstance(found, Mapping):
+        raise InvalidObject(f"{path}.{name}", found, "a mapping is wanted")
+    return found
+
+
+def mappings_at(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping[str, Any]]:
+    """Return the list of mappings `owner[name]`; an empty one where it is absent or null."""
+    found = owner.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise InvalidObject(f"{path}.{name}", found, "a list is wanted")
+    for index, item in enumerate(found):
+        if not isinstance(item, Mapping):
+            raise InvalidObject(f"{path}.{name}[{index}]", item, "a mapping is wanted")
+    return found
+
+
+def texts_at(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
+    """Return the list of strings `owner[name]`; an empty one where it is absent or null."""
+    found = owner.get(name)
+    if found is None:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise InvalidObject(f"{path}.{name}", found, "a list of strings is wanted")
+    return tuple(found)
+
+
+def text_at(owner: Mapping[str, Any], name: str, path: str, *, required: bool = False) -> str:
+    """Return the string `owner[name]`; an empty one where it is absent or null.
+
+    Args:
+        owner: the mapping.
+        name: the field.
+        path: where the mapping is, for the error.
+        required: whether an absent or empty string is an error.
+    """
+    found = owner.get(name)
+    if isinstance(found, str) and (found or not required):
+        return found
+    if found is None and not required:
+        return ""
+    raise InvalidObject(f"{path}.{name}", found, "a string is wanted")
+
+
+def number_at(owner: Mapping[str, Any], name: str, path: str, default: int) -> int:
+    """Return the whole number `owner[name]`; `default` where it is absent or null."""
+    found = owner.get(name)
+    if found is None:
+        return default
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise InvalidObject(f"{path}.{name}", found, "a whole number is wanted")
+    return found

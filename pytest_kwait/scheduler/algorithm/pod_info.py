@@ -1,0 +1,97 @@
+"""A pod as the algorithm reads it: once per pod, not once per node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.scheduler.algorithm.malformed import (
+    InvalidObject,
+    InvalidPod,
+    mapping_at,
+    text_at,
+)
+from pytest_kwait.scheduler.algorithm.node_selectors import NodeTerm, RequiredNodes, preferred_nodes
+from pytest_kwait.scheduler.algorithm.requests import (
+    ASSUMED,
+    Amounts,
+    HostPort,
+    PodRequests,
+    countable,
+    host_ports,
+)
+from pytest_kwait.scheduler.algorithm.tolerations import tolerations_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["PodInfo"]
+
+_NO_TERMS: Sequence[tuple[int, NodeTerm]] = ()
+
+
+class PodInfo:
+    """What of a pod decides where it goes.
+
+    Args:
+        pod: the Pod as the API has it.
+        started: whether it is on a node already (see `PodRequests`).
+
+    Raises:
+        InvalidPod: it cannot be read.
+    """
+
+    __slots__ = (
+        "assumed",
+        "ending",
+        "labels",
+        "name",
+        "namespace",
+        "node_name",
+        "pod",
+        "ports",
+        "preferred_nodes",
+        "requests",
+        "required_nodes",
+        "tolerations",
+        "uid",
+    )
+
+    def __init__(self, pod: Mapping[str, Any], *, started: bool = False) -> None:
+        try:
+            self._read(pod, started)
+        except InvalidObject as error:
+            metadata = pod.get("metadata") if isinstance(pod, dict) else None
+            named = metadata if isinstance(metadata, dict) else {}
+            who = f"pod {named.get('namespace') or 'default'}/{named.get('name') or ''}"
+            raise InvalidPod(error.what.lstrip("."), error.value, error.valid, who) from None
+
+    def _read(self, pod: Mapping[str, Any], started: bool) -> None:
+        if not isinstance(pod, dict):
+            raise InvalidObject("pod", pod, "a mapping is wanted")
+        self.pod: dict[str, Any] = pod
+        metadata, spec = mapping_at(pod, "metadata", ""), mapping_at(pod, "spec", "")
+        self.name = text_at(metadata, "name", "metadata")
+        self.namespace = text_at(metadata, "namespace", "metadata")
+        self.uid = text_at(metadata, "uid", "metadata")
+        self.ending = metadata.get("deletionTimestamp") is not None
+        self.labels: Mapping[str, str] = mapping_at(metadata, "labels", "metadata")
+        self.node_name = text_at(spec, "nodeName", "spec")
+        requests = PodRequests(pod, started=started)
+        #: What it requests.
+        self.requests: Amounts = countable(requests.total())
+        #: What scores take it to need of cpu and memory.
+        self.assumed: Amounts = requests.total(ASSUMED)
+        self.ports: frozenset[HostPort] = frozenset(host_ports(pod))
+        self.tolerations = tolerations_of(spec)
+        self.required_nodes: RequiredNodes | None = None
+        self.preferred_nodes = _NO_TERMS
+        affinity = spec.get("affinity")
+        if spec.get("nodeSelector") or affinity:
+            self.required_nodes = RequiredNodes(spec) or None
+        if affinity:
+            self.preferred_nodes = preferred_nodes(spec)
+
+    @property
+    def key(self) -> str:
+        """Its namespace and name, as events and logs have them."""
+        return f"{self.namespace}/{self.name}"
