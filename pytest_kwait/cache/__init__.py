@@ -9,7 +9,7 @@ above.
 from __future__ import annotations
 
 from pytest_kwait.cache.done import DoneChecker, is_done, wait_for
-from pytest_kwait.cache.factory import SharedInformerFactory
+from pytest_kwait.cache.factory import ListOptions, SharedInformerFactory
 from pytest_kwait.cache.failures import VeryShortWatchError
 from pytest_kwait.cache.handlers import (
     FilteringResourceEventHandler,
@@ -25,6 +25,7 @@ from pytest_kwait.cache.keys import (
     meta_namespace_key_func,
     split_meta_namespace_key,
 )
+from pytest_kwait.cache.listers import Lister, NamespaceLister
 from pytest_kwait.cache.listwatch import ListWatch
 from pytest_kwait.cache.reflector import Reflector, ReflectorStore
 from pytest_kwait.cache.shared_informer import SharedInformer
@@ -37,6 +38,7 @@ from pytest_kwait.cache.sync import (
     wait_for_cache_sync,
     wait_for_named_cache_sync,
 )
+from pytest_kwait.cache.transform import TransformError, TransformFunc
 
 __all__ = [
     "CACHE_SYNC_TIMEOUT",
@@ -49,7 +51,10 @@ __all__ = [
     "HandlerRegistration",
     "Indexer",
     "InformerSynced",
+    "ListOptions",
     "ListWatch",
+    "Lister",
+    "NamespaceLister",
     "Reflector",
     "ReflectorStore",
     "ResourceEventHandler",
@@ -58,6 +63,8 @@ __all__ = [
     "SharedInformerFactory",
     "Signal",
     "Store",
+    "TransformError",
+    "TransformFunc",
     "VeryShortWatchError",
     "deletion_handling_meta_namespace_key_func",
     "is_done",

@@ -7,33 +7,72 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.api.resource import Resource
+from pytest_kwait.api.selectors import field_selector_text, selector_text
 from pytest_kwait.api.session import Session
+from pytest_kwait.cache.keys import NAMESPACE_INDEX, meta_namespace_index_func
 from pytest_kwait.cache.listwatch import ListWatch
+from pytest_kwait.cache.resync import resync_seconds
 from pytest_kwait.cache.shared_informer import SharedInformer
 from pytest_kwait.cache.sync import CACHE_SYNC_TIMEOUT, SYNCED_POLL_PERIOD, stop_context
-from pytest_kwait.clock import Deadline
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.api.resource import Resource
     from pytest_kwait.api.selectors import Selector
     from pytest_kwait.cache.listwatch import ListsAndWatches
     from pytest_kwait.cache.sync import Stop
+    from pytest_kwait.cache.transform import TransformFunc
 
-__all__ = ["SharedInformerFactory"]
+__all__ = ["ListOptions", "SharedInformerFactory", "TweakListOptions"]
 
 _RESOLVE_TIMEOUT = 30.0
 
 
+@dataclass(slots=True)
+class ListOptions:
+    """What an informer asks the server for.
+
+    Args:
+        resource: the kind of objects.
+        namespace: where to look; None for everywhere.
+        label_selector: only objects with these labels.
+        field_selector: only objects with these fields.
+    """
+
+    resource: Resource
+    namespace: str | None = None
+    label_selector: Selector | None = None
+    field_selector: Selector | None = None
+
+    @property
+    def collection(self) -> tuple[Resource, str | None, str | None, str | None]:
+        """What is asked for, however it was written."""
+        return (
+            self.resource,
+            self.namespace,
+            selector_text(self.label_selector, what="label_selector"),
+            field_selector_text(self.field_selector),
+        )
+
+
+TweakListOptions: TypeAlias = Callable[[ListOptions], object]
+"""Changes the options of an informer that is being made."""
+
+
 class SharedInformerFactory:
-    """Makes informers, one per resource however often it is asked for, built-in or custom.
+    """Makes informers, one per collection however often it is asked for, built-in or custom.
+
+    Informers of namespaced kinds have the index `NAMESPACE_INDEX`.
 
     Args:
         client: the official client, or a session over it.
@@ -41,6 +80,14 @@ class SharedInformerFactory:
         label_selector: only objects with these labels.
         field_selector: only objects with these fields.
         relist_interval: see `SharedInformer`.
+        resync: how often handlers are told of all objects again; None for never.
+        custom_resync: other periods for some resources, by resource or by name.
+        transform: what is made of each object before it is stored; see `SharedInformer`.
+        tweak_list_options: called with the options of each informer that is made, which it may
+            change: to choose by resource, for example.
+
+    Raises:
+        InvalidArgument: a selector or a period that cannot be meant.
     """
 
     def __init__(
@@ -51,14 +98,28 @@ class SharedInformerFactory:
         label_selector: Selector | None = None,
         field_selector: Selector | None = None,
         relist_interval: float | None = None,
+        resync: wait.Duration | None = None,
+        custom_resync: Mapping[Resource | str, wait.Duration] | None = None,
+        transform: TransformFunc | None = None,
+        tweak_list_options: TweakListOptions | None = None,
     ) -> None:
+        selector_text(label_selector, what="label_selector")
+        field_selector_text(field_selector)
         self.namespace = namespace
         self._session = client if isinstance(client, Session) else Session.of(client)
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._relist_interval = relist_interval
+        self._resync = resync_seconds(resync, "the factory's informers")
+        self._custom_resync = {
+            resource: resync_seconds(period, f"informers of {resource}")
+            for resource, period in (custom_resync or {}).items()
+        }
+        self._transform = transform
+        self._tweak = tweak_list_options
         self._lock = threading.RLock()
-        self._informers: dict[Resource, SharedInformer] = {}
+        self._informers: dict[object, SharedInformer] = {}
+        self._has_started = False
         self._stopped = False
 
     @property
@@ -67,31 +128,61 @@ class SharedInformerFactory:
         with self._lock:
             return tuple(self._informers.values())
 
-    def informer_for(self, resource: Resource | str) -> SharedInformer:
-        """Return the informer of a resource, one for all who ask; `start` starts it.
+    def informer_for(
+        self,
+        resource: Resource | str,
+        *,
+        label_selector: Selector | None = None,
+        field_selector: Selector | None = None,
+        tweak_list_options: TweakListOptions | None = None,
+        transform: TransformFunc | None = None,
+        resync: wait.Duration | None = None,
+    ) -> SharedInformer:
+        """Return the informer of a collection, one for all who ask; `start` starts it.
+
+        Transform and resync period are those of who asks first.
 
         Args:
             resource: a resource, or its kind, plural, singular or short name, also with its group
-                (`jobs.batch`). What is not built in is looked up on the server.
+                (`jobs.batch`), or with version and group (`deployments.v1.apps`). What is not
+                built in is looked up on the server.
+            label_selector: other labels than the factory's.
+            field_selector: other fields than the factory's.
+            tweak_list_options: changes the options after the factory's own has.
+            transform: another one than the factory's.
+            resync: another period than the factory's; 0 for never.
 
         Raises:
-            InvalidArgument: the server has no such resource.
+            InvalidArgument: the server has no such resource, or a selector or a period that cannot
+                be meant.
             ApiError: the server could not be asked.
             RuntimeError: the factory was stopped.
         """
-        if isinstance(resource, str):
-            deadline = Deadline.after(_RESOLVE_TIMEOUT, self._session.clock)
-            resource = self._session.resolve(resource, deadline=deadline)
+        resource = self._resolve(resource)
+        options = ListOptions(
+            resource,
+            self.namespace if resource.namespaced else None,
+            self._label_selector if label_selector is None else label_selector,
+            self._field_selector if field_selector is None else field_selector,
+        )
+        for tweak in (self._tweak, tweak_list_options):
+            if tweak is not None:
+                tweak(options)
+        period = self._period(resource) if resync is None else resync
+        collection = options.collection
         with self._lock:
             if self._stopped:
                 raise RuntimeError("the informer factory was stopped, make a new one")
-            if resource not in self._informers:
-                self._informers[resource] = self._make(resource)
-            return self._informers[resource]
+            if collection not in self._informers:
+                self._informers[collection] = self._make(
+                    options, transform or self._transform, period
+                )
+            return self._informers[collection]
 
     def start(self) -> None:
         """Start the informers that are not started yet; does nothing once stopped."""
         with self._lock:
+            self._has_started = True
             if not self._stopped:
                 for informer in self._informers.values():
                     informer.start()
@@ -103,36 +194,58 @@ class SharedInformerFactory:
             for informer in self._informers.values():
                 informer.stop()
 
+    def shutdown(self, timeout: wait.Duration = 10.0) -> bool:
+        """Stop all informers and wait until their threads have ended; return whether they have.
+
+        Args:
+            timeout: how long to wait at most, of real time.
+        """
+        self.stop()
+        limit = Deadline.after(wait.to_seconds(timeout, what="timeout"), SYSTEM_CLOCK)
+        ended = [informer.join(limit.remaining) for informer in self.informers]
+        return all(ended)
+
     def wait_for_cache_sync(
         self, *, timeout: wait.Duration | None = None, stop: Stop | None = None
     ) -> Mapping[Resource, bool]:
         """Wait for the started informers and say of each whether it has synced.
 
         Returns once all have, or can no longer, or at the end of the time or when `stop` is set.
-        Informers that are not started are left out, as upstream leaves them out. To have an
-        exception that says what went wrong, pass the factory to `cache.wait_for_cache_sync`.
+        Informers that are not started are left out, as upstream leaves them out, unless another
+        thread starts them meanwhile. Where nothing was started yet it waits for that as well:
+        upstream says then that all is well, and whoever asked before another thread has come to
+        `start` reads from empty caches. To have an exception that says what went wrong, pass the
+        factory to `cache.wait_for_cache_sync`.
 
         Args:
             timeout: None for five minutes.
             stop: ends the wait.
         """
-        started = {
-            resource: informer
-            for resource, informer in list(self._informers.items())
-            if informer.started
-        }
         limit = CACHE_SYNC_TIMEOUT if timeout is None else wait.to_seconds(timeout, what="timeout")
         context = stop_context(stop, self._session.clock).limited(limit)
 
         def decided(_context: wait.Context) -> bool:
-            return all(
-                informer.has_synced() or informer.permanent_error is not None
-                for informer in started.values()
+            awaited = self._awaited()
+            return awaited is not None and all(
+                informer.has_synced() or informer.stopped or informer.permanent_error is not None
+                for informer in awaited
             )
 
         with contextlib.suppress(wait.ErrWaitTimeout):
             wait.poll_immediate_until_with_context(context, SYNCED_POLL_PERIOD, decided)
-        return {resource: informer.has_synced() for resource, informer in started.items()}
+        synced: dict[Resource, bool] = {}
+        for informer in self._awaited() or self.informers:
+            resource = informer.resource
+            synced[resource] = informer.has_synced() and synced.get(resource, True)
+        return synced
+
+    def _awaited(self) -> Sequence[SharedInformer] | None:
+        """Return the informers that run; None while a start is still to come."""
+        with self._lock:
+            if self._informers and not self._has_started and not self._stopped:
+                started = [each for each in self._informers.values() if each.started]
+                return started if len(started) == len(self._informers) else None
+            return [each for each in self._informers.values() if each.started]
 
     def __enter__(self) -> Self:
         """Start the informers that were asked for."""
@@ -148,13 +261,35 @@ class SharedInformerFactory:
         """Stop all informers."""
         self.stop()
 
-    def _make(self, resource: Resource) -> SharedInformer:
+    def _resolve(self, resource: Resource | str) -> Resource:
+        if isinstance(resource, Resource):
+            return resource
+        deadline = Deadline.after(_RESOLVE_TIMEOUT, self._session.clock)
+        return self._session.resolve(resource, deadline=deadline)
+
+    def _period(self, resource: Resource) -> float:
+        """Return the resync period of a resource's informers."""
+        for name, period in self._custom_resync.items():
+            if self._resolve(name) == resource:
+                return period
+        return self._resync
+
+    def _make(
+        self, options: ListOptions, transform: TransformFunc | None, resync: wait.Duration
+    ) -> SharedInformer:
         session: ListsAndWatches = self._session
         collection = ListWatch(
             session,
-            resource,
-            self.namespace if resource.namespaced else None,
-            self._label_selector,
-            self._field_selector,
+            options.resource,
+            options.namespace,
+            options.label_selector,
+            options.field_selector,
         )
-        return SharedInformer(collection, relist_interval=self._relist_interval)
+        by_namespace = {NAMESPACE_INDEX: meta_namespace_index_func}
+        return SharedInformer(
+            collection,
+            indexers=by_namespace if options.resource.namespaced else None,
+            relist_interval=self._relist_interval,
+            transform=transform,
+            resync=resync,
+        )

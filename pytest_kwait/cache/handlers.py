@@ -40,7 +40,10 @@ class ResourceEventHandler(Protocol):
         ...
 
     def on_update(self, old: Object, new: Object) -> None:
-        """Take note of a new resourceVersion of an object; its UID is the same."""
+        """Take note of a new resourceVersion of an object; its UID is the same.
+
+        At the handler's resync period of every object again, old and new being the same then.
+        """
         ...
 
     def on_delete(self, obj: Object) -> None:
@@ -182,7 +185,7 @@ class HandlerRegistration:
                 self._deliver(item.delta, initial=item.initial)
 
     def _deliver(self, delta: Delta, *, initial: bool) -> None:
-        old = delta.old_object() if delta.type == "MODIFIED" else None
+        old = delta.old_object() if delta.type in {"MODIFIED", "SYNC"} else None
         obj = delta.object()
         try:
             if old is not None:

@@ -22,6 +22,7 @@ from pytest_kwait.cache.failures import (
     is_expired,
     is_watch_error_retriable,
 )
+from pytest_kwait.cache.transform import TransformError
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, WaitTimeout
 
@@ -44,7 +45,7 @@ LIST_TIMEOUT = 60.0
 MIN_WATCH_TIMEOUT = 300.0
 """Seconds after which the server is asked to end a watch, at the least; at most twice as many."""
 
-WATCH_INACTIVITY = 150.0
+WATCH_INACTIVITY = 90.0
 """Seconds without a byte after which a watch counts as lost: bookmarks come about once a minute."""
 
 _BACKOFF = wait.Backoff(duration=0.8, factor=2.0, jitter=1.0, steps=38, cap=30.0)
@@ -198,7 +199,7 @@ class Reflector:
             else:
                 self._watch(context)
             failure: Exception | None = None
-        except (ApiError, WaitTimeout) as error:
+        except (ApiError, WaitTimeout, TransformError) as error:
             failure = error
         if context.err() is not None:
             return False  # the loop ends: what a stopped request came to means nothing

@@ -7,44 +7,30 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Self
 
-import msgspec
-
+from pytest_kwait.cache.distribution import Distribution, ObjectMetadata
 from pytest_kwait.cache.failures import is_permanent
 from pytest_kwait.cache.handlers import HandlerRegistration, ResourceEventHandlerFuncs
+from pytest_kwait.cache.listers import Lister
 from pytest_kwait.cache.reflector import Reflector
+from pytest_kwait.cache.resync import Resync, resync_seconds
 from pytest_kwait.cache.signal import Signal
 from pytest_kwait.cache.store import Indexer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from pytest_kwait.api.resource import Resource
+    from pytest_kwait import wait
     from pytest_kwait.cache.handlers import ResourceEventHandler
     from pytest_kwait.cache.listwatch import ListWatch
-    from pytest_kwait.cache.store import Delta, Indexers, Listed, Object
+    from pytest_kwait.cache.store import Delta, Indexers, Object
+    from pytest_kwait.cache.transform import TransformFunc
 
-__all__ = ["ObjectMetadata", "SharedInformer"]
+__all__ = ["SharedInformer"]
 
 _logger = logging.getLogger("pytest_kwait.cache")
-
-
-class _Metadata(TypedDict, total=False):
-    name: str
-    namespace: str
-    uid: str
-    resourceVersion: str
-
-
-class ObjectMetadata(TypedDict, total=False):
-    """The fields by which a store knows an object: all that is decoded of what nobody looks at."""
-
-    kind: str
-    metadata: _Metadata
 
 
 class SharedInformer:
@@ -60,6 +46,9 @@ class SharedInformer:
             fine; None for never.
         on_error: called in the informer's thread with what ended a list or a watch; None to log.
         name: what to call it in messages; None for the collection's own name.
+        transform: see `set_transform`.
+        resync: how often handlers that do not say so themselves are told of all objects again, as
+            updates; None for never.
     """
 
     def __init__(
@@ -70,6 +59,8 @@ class SharedInformer:
         relist_interval: float | None = None,
         on_error: Callable[[Exception], object] | None = None,
         name: str | None = None,
+        transform: TransformFunc | None = None,
+        resync: wait.Duration | None = None,
     ) -> None:
         self.name = name or lister_watcher.name
         self.resource = lister_watcher.resource
@@ -78,15 +69,18 @@ class SharedInformer:
         """The objects, to be read from any thread."""
         self.done = Signal()
         """Set once the initial list is in the store."""
+        self._distribution = Distribution(self.resource, self.store, self._change, transform)
         self._reflector = Reflector(
             lister_watcher.decoding(ObjectMetadata),
-            _Distribution(self),
+            self._distribution,
             name=self.name,
             relist_interval=relist_interval,
             on_error=on_error,
         )
         self._lock = threading.RLock()
         self._handlers: list[HandlerRegistration] = []
+        self._default_resync = resync_seconds(resync, self.name)
+        self._resync = Resync(self.name, self.clock, self._tell_all_again)
         self._failure: Exception | None = None
         self._listed = False
         self._stopped = False
@@ -139,6 +133,7 @@ class SharedInformer:
             if self.started:
                 return
             self._thread.start()
+            self._resync.start()
             for registration in self._handlers:
                 registration.start()
 
@@ -152,6 +147,7 @@ class SharedInformer:
             self._stopped = True
             for registration in self._handlers:
                 registration.stop()
+        self._resync.stop()
         self._reflector.stop()
 
     def join(self, timeout: float) -> bool:
@@ -175,6 +171,7 @@ class SharedInformer:
         update: Callable[[Object, Object], object] | None = None,
         delete: Callable[[Object], object] | None = None,
         name: str | None = None,
+        resync: wait.Duration | None = None,
     ) -> HandlerRegistration:
         """Have a handler told of every change from now on, and of what is there already as added.
 
@@ -187,12 +184,18 @@ class SharedInformer:
             update: called with the old and the new state.
             delete: called with the last known state.
             name: what to call the handler in messages.
+            resync: how often to tell this handler of all objects again, as updates from and to the
+                same state; 0 for never, None for the informer's own period. At least a second.
 
         Raises:
             RuntimeError: the informer was stopped.
+            InvalidArgument: `resync` is no duration.
         """
         if handler is None:
             handler = ResourceEventHandlerFuncs(add, update, delete)
+        period = self._default_resync
+        if resync is not None:
+            period = resync_seconds(resync, f"{name or 'a handler'} of {self.name}")
         with self._lock:
             if self._stopped:
                 raise RuntimeError(f"the informer of {self.name} was stopped, it tells nobody")
@@ -203,6 +206,7 @@ class SharedInformer:
             if self._listed:
                 registration.end_initial_list()
             self._handlers.append(registration)
+            self._resync.add(registration, period)
             if self.started:
                 registration.start()
         return registration
@@ -212,6 +216,7 @@ class SharedInformer:
         with self._lock:
             if registration in self._handlers:
                 self._handlers.remove(registration)
+                self._resync.remove(registration)
                 registration.stop()
 
     def add_indexers(self, indexers: Indexers) -> None:
@@ -221,6 +226,26 @@ class SharedInformer:
             InvalidArgument: a name is taken.
         """
         self.store.add_indexers(indexers)
+
+    def set_transform(self, transform: TransformFunc) -> None:
+        """Have every object changed before it is stored and told to handlers.
+
+        It is given each object as the server sent it and returns what to keep, to drop what nobody
+        reads or to hide what none may see; names and UIDs stay what they were. Where it fails,
+        nothing of that object is kept: a list fails as a whole and is tried again, with the reason
+        in `last_error`; of a watched change the store keeps the state before, which is logged.
+
+        Raises:
+            RuntimeError: the informer was started.
+        """
+        with self._lock:
+            if self.started or self._stopped:
+                raise RuntimeError(f"the informer of {self.name} was started, it is too late")
+            self._distribution.transform = transform
+
+    def lister(self) -> Lister:
+        """Return what reads the store by label selector, name and namespace."""
+        return Lister(self.store, self.resource)
 
     def __enter__(self) -> Self:
         """Start."""
@@ -246,7 +271,14 @@ class SharedInformer:
             self._failure = error
             _logger.exception("The informer of %s ended", self.name)
 
-    def change(self, apply: Callable[[Indexer], Sequence[Delta]], *, listed: bool = False) -> None:
+    def _tell_all_again(self, registration: HandlerRegistration) -> None:
+        """Queue all objects for one handler, in one step for the store."""
+        with self._lock:
+            if self._listed and not self._stopped:
+                for delta in self.store.resync():
+                    registration.notify(delta)
+
+    def _change(self, apply: Callable[[Indexer], Sequence[Delta]], listed: bool) -> None:
         """Change the store and tell the handlers, in one step for who registers meanwhile."""
         with self._lock:
             deltas = apply(self.store)
@@ -259,53 +291,3 @@ class SharedInformer:
                     registration.end_initial_list()
         if initial:
             self.done.set()
-
-
-@dataclass(frozen=True, slots=True)
-class _WithType:
-    """A listed object that says its type: a list of built-in kinds says it once for all items."""
-
-    object: Mapping[str, Any]
-    raw: bytes
-
-    @classmethod
-    def of(cls, item: Listed, resource: Resource) -> Listed:
-        if item.object.get("kind"):
-            return item
-        type_meta = {"apiVersion": resource.api_version, "kind": resource.kind}
-        return cls(item.object, msgspec.json.encode(type_meta)[:-1] + b"," + item.raw.lstrip()[1:])
-
-
-class _Distribution:
-    """The reflector's side of an informer."""
-
-    def __init__(self, informer: SharedInformer) -> None:
-        self._informer = informer
-
-    def replace(self, items: Iterable[Listed], resource_version: str) -> None:
-        resource = self._informer.resource
-        whole = [_WithType.of(item, resource) for item in items if _has_name(item.object)]
-        self._informer.change(lambda store: store.replace(whole, resource_version), listed=True)
-
-    def add(self, obj: Mapping[str, Any], raw: bytes) -> None:
-        if _has_name(obj):
-            self._informer.change(lambda store: store.add(obj, raw))
-
-    def update(self, obj: Mapping[str, Any], raw: bytes) -> None:
-        if _has_name(obj):
-            self._informer.change(lambda store: store.update(obj, raw))
-
-    def delete(self, obj: Mapping[str, Any], raw: bytes) -> None:
-        if _has_name(obj):
-            self._informer.change(lambda store: store.delete(obj, raw))
-
-    def bookmark(self, resource_version: str) -> None:
-        self._informer.store.bookmark(resource_version)
-
-
-def _has_name(obj: Mapping[str, Any]) -> bool:
-    metadata = obj.get("metadata")
-    if isinstance(metadata, Mapping) and metadata.get("name"):
-        return True
-    _logger.error("An object without metadata.name was left out: %.200r", obj)
-    return False

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from pytest_kwait.cache.keys import (
+    NAMESPACE_INDEX,
     DeletedFinalStateUnknown,
     deletion_handling_meta_namespace_key_func,
+    meta_namespace_index_func,
     meta_namespace_key_func,
 )
 from pytest_kwait.errors import InvalidArgument
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("pytest_kwait.cache")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
+_NOT_INDEXED: Mapping[str, tuple[str, ...]] = {}
 
 
 class Listed(Protocol):
@@ -67,7 +70,7 @@ class Delta:
     """One change of a store.
 
     Args:
-        type: what happened.
+        type: what happened; `SYNC` for nothing: handlers are told of it again at their period.
         key: the object's key.
         raw: the object after the change; for `DELETED` its final state, or the last known one.
         old: the object before the change; None for `ADDED`.
@@ -75,7 +78,7 @@ class Delta:
             or from a successor of the same name.
     """
 
-    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    type: Literal["ADDED", "MODIFIED", "DELETED", "SYNC"]
     key: str
     raw: bytes
     old: bytes | None = None
@@ -198,8 +201,7 @@ class Store:
 
     def list(self, namespace: str | None = None) -> Objects:
         """Return all objects, of one namespace if it is given, in the order in which they came."""
-        prefix = f"{namespace}/" if namespace else ""
-        return [_decode(raw) for key, raw in self.raws() if key.startswith(prefix)]
+        return [_decode(raw) for _, raw in self.raws(namespace)]
 
     def list_keys(self) -> Sequence[str]:
         """Return the keys of all objects."""
@@ -210,10 +212,20 @@ class Store:
         """Return all objects as if they were added now: what a late handler is told first."""
         return [Delta("ADDED", key, raw) for key, raw in self.raws()]
 
-    def raws(self) -> Sequence[tuple[str, bytes]]:
-        """Return keys and JSON of all objects: for who decodes only some fields."""
+    def resync(self) -> Sequence[Delta]:
+        """Return all objects as they are: what a handler is told at its period."""
+        return [Delta("SYNC", key, raw, raw) for key, raw in self.raws()]
+
+    def raws(self, namespace: str | None = None) -> Sequence[tuple[str, bytes]]:
+        """Return keys and JSON of all objects, or of one namespace's.
+
+        For who decodes only some fields.
+        """
+        prefix = f"{namespace}/" if namespace else ""
         with self._lock:
-            return tuple((key, entry.raw) for key, entry in self._entries.items())
+            return tuple(
+                (key, entry.raw) for key, entry in self._entries.items() if key.startswith(prefix)
+            )
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -237,7 +249,7 @@ class Store:
         return (*gone, Delta("ADDED", key, raw))
 
     def _keep(self, key: str, uid: str, version: str, raw: bytes) -> None:
-        self._entries[key] = _Entry(uid, version, raw, {})
+        self._entries[key] = _Entry(uid, version, raw, _NOT_INDEXED)
 
     def _drop(self, key: str) -> _Entry:
         return self._entries.pop(key)
@@ -247,7 +259,8 @@ class Indexer(Store):
     """A store that also finds objects by what functions say of them.
 
     An index function that raises is logged with its traceback and leaves the object out of its
-    index; the object itself is kept all the same.
+    index; the object itself is kept all the same. The index by namespace (`NAMESPACE_INDEX` with
+    `meta_namespace_index_func`) is read off the keys and costs no decoding.
 
     Args:
         key_func: the key of an object.
@@ -260,6 +273,15 @@ class Indexer(Store):
         super().__init__(key_func)
         self._indexers: dict[str, IndexFunc] = dict(indexers or {})
         self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
+        self._namespaces: dict[str, Mapping[str, tuple[str, ...]]] = {}
+
+    def raws(self, namespace: str | None = None) -> Sequence[tuple[str, bytes]]:
+        """Return keys and JSON of all objects; with the index by namespace only one's are seen."""
+        if not namespace or not self._by_namespace():
+            return super().raws(namespace)
+        with self._lock:
+            keys = self._indices[NAMESPACE_INDEX].get(namespace, ())
+            return tuple((key, self._entries[key].raw) for key in keys)
 
     def add_indexers(self, indexers: Indexers) -> None:
         """Add index functions, for the objects that are there as well.
@@ -315,12 +337,14 @@ class Indexer(Store):
         return self._indices[name]
 
     def _keep(self, key: str, uid: str, version: str, raw: bytes) -> None:
-        if key in self._entries:
-            self._drop_from_indices(key)
-        indexed = self._indexed(key, raw) if self._indexers else {}
-        for name, values in indexed.items():
-            for value in values:
-                self._indices[name].setdefault(value, {})[key] = None
+        indexed = self._indexed(key, raw)
+        entry = self._entries.get(key)
+        if entry is None or entry.indexed != indexed:
+            if entry is not None:
+                self._drop_from_indices(key)
+            for name, values in indexed.items():
+                for value in values:
+                    self._indices[name].setdefault(value, {})[key] = None
         self._entries[key] = _Entry(uid, version, raw, indexed)
 
     def _drop(self, key: str) -> _Entry:
@@ -335,9 +359,33 @@ class Indexer(Store):
                 if not index[value]:
                     del index[value]
 
-    def _indexed(self, key: str, raw: bytes) -> dict[str, tuple[str, ...]]:
+    def _by_namespace(self) -> bool:
+        return (
+            self._indexers.get(NAMESPACE_INDEX) is meta_namespace_index_func
+            and self._key_func is meta_namespace_key_func
+        )
+
+    def _indexed(self, key: str, raw: bytes) -> Mapping[str, tuple[str, ...]]:
+        if not self._indexers:
+            return _NOT_INDEXED
+        if self._by_namespace():
+            namespaced = self._namespaced(key.rpartition("/")[0])
+            if len(self._indexers) == 1:
+                return namespaced
+            return {**self._index_values(key, raw), **namespaced}
+        return self._index_values(key, raw)
+
+    def _namespaced(self, namespace: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the entry of the index by namespace, one for all objects of the namespace."""
+        if namespace not in self._namespaces:
+            self._namespaces[namespace] = {NAMESPACE_INDEX: (namespace,)}
+        return self._namespaces[namespace]
+
+    def _index_values(self, key: str, raw: bytes) -> dict[str, tuple[str, ...]]:
         indexed = {}
         for name, function in self._indexers.items():
+            if name == NAMESPACE_INDEX and self._by_namespace():
+                continue
             try:
                 indexed[name] = tuple(dict.fromkeys(function(_decode(raw))))
             except Exception:  # a user's function may raise anything; the cache must go on

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,6 +129,134 @@ def test_wait_for_cache_sync_maps_the_started_informers(
         assert factory.informer_for(resource).done.wait(PATIENCE)
 
     assert factory.wait_for_cache_sync() == {PODS: True, JOBS: True}
+
+
+def test_wait_for_cache_sync_waits_for_a_start_that_is_still_to_come(
+    make: Callable[..., SharedInformerFactory], cluster: Cluster
+) -> None:
+    factory = make()
+    pods = factory.informer_for("pods")
+    synced: list[Any] = []
+    waiting = threading.Thread(target=lambda: synced.append(factory.wait_for_cache_sync()))
+    waiting.start()
+    cluster.clock.until_blocked()
+    assert synced == []
+    factory.informer_for("jobs.batch")
+    factory.start()
+    all_synced(factory)
+    cluster.clock.advance(0.1)
+    waiting.join(PATIENCE)
+
+    assert synced == [{PODS: True, JOBS: True}]
+    assert pods.has_synced()
+
+
+def test_wait_for_cache_sync_says_what_was_never_started(
+    make: Callable[..., SharedInformerFactory],
+) -> None:
+    factory = make()
+    factory.informer_for("pods")
+    context, _ = wait.with_timeout(wait.background(FakeClock()), 3.0)
+    assert factory.wait_for_cache_sync(stop=context) == {PODS: False}
+
+
+def test_wait_for_cache_sync_ends_with_the_factory(
+    make: Callable[..., SharedInformerFactory], cluster: Cluster
+) -> None:
+    cluster.list_gate.clear()
+    factory = make()
+    factory.informer_for("pods")
+    factory.start()
+    factory.stop()
+    assert factory.wait_for_cache_sync(stop=wait.background(FakeClock())) == {PODS: False}
+    cluster.list_gate.set()
+
+
+def test_options_are_the_factorys_unless_the_informer_has_its_own(
+    make: Callable[..., SharedInformerFactory],
+) -> None:
+    def nodes_by_name(options: cache.ListOptions) -> None:
+        if options.resource == NODES:
+            options.field_selector = {"metadata.name": "n"}
+
+    factory = make("ci", label_selector="app=web", tweak_list_options=nodes_by_name)
+    mine = factory.informer_for("pods", label_selector={"app": "db"})
+
+    assert factory.informer_for("pods").name == "pods in namespace ci with labels app=web"
+    assert mine.name == "pods in namespace ci with labels app=db"
+    assert factory.informer_for("pods", label_selector="app=db") is mine
+    nodes = factory.informer_for(NODES)
+    assert nodes.name == "nodes with labels app=web and fields metadata.name=n"
+
+    def everywhere(options: cache.ListOptions) -> None:
+        options.namespace = options.label_selector = None
+
+    assert factory.informer_for("pods", tweak_list_options=everywhere).name == "pods"
+
+
+def test_two_collections_of_one_resource_sync_together(
+    make: Callable[..., SharedInformerFactory],
+) -> None:
+    factory = make()
+    factory.informer_for("pods")
+    factory.informer_for("pods", label_selector="app=web")
+    factory.start()
+    all_synced(factory)
+    assert factory.wait_for_cache_sync() == {PODS: True}
+
+
+def test_transform_and_resync_are_passed_on(make: Callable[..., SharedInformerFactory]) -> None:
+    def bare(obj: dict[str, Any]) -> dict[str, Any]:
+        return {"metadata": obj["metadata"]}
+
+    factory = make(transform=bare, resync="10m", custom_resync={"jobs.batch": 30, NODES: 0})
+    made = {each: factory.informer_for(each) for each in (PODS, JOBS, NODES)}
+    widgets = factory.informer_for("Widget", resync=5, transform=lambda obj: obj)
+    factory.start()
+    all_synced(factory)
+
+    periods = [informer._default_resync for informer in (*made.values(), widgets)]
+    assert periods == [600.0, 30.0, 0.0, 5.0]
+    assert made[PODS].store.list() == [bare(pod("a"))]
+    assert widgets.store.list() == [pod("a")]
+
+
+def test_listers_of_a_factory_read_one_namespace_by_its_index(
+    make: Callable[..., SharedInformerFactory],
+) -> None:
+    factory = make()
+    pods, nodes = factory.informer_for("pods"), factory.informer_for(NODES)
+    factory.start()
+    all_synced(factory)
+
+    assert pods.lister().pods("default").list() == [pod("a")]
+    assert pods.store.list_index_func_values(cache.NAMESPACE_INDEX) == ("default",)
+    assert dict(nodes.store.get_indexers()) == {}
+
+
+def test_shutdown_waits_for_the_threads(make: Callable[..., SharedInformerFactory]) -> None:
+    factory = make()
+    informer = factory.informer_for("pods")
+    factory.start()
+    assert informer.done.wait(PATIENCE)
+    assert factory.shutdown(PATIENCE)
+    assert informer.join(0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label_selector": "app in web"}, r"^label_selector='app in web' is not valid: "),
+        ({"field_selector": 3}, r"^field_selector=3 is not valid: "),
+        ({"resync": "often"}, r"^resync='often' is not valid: "),
+        ({"custom_resync": {"pods": -1}}, r"^resync=-1 is not valid: "),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused_at_once(
+    make: Callable[..., SharedInformerFactory], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        make(**options)
 
 
 def test_wait_for_cache_sync_of_none_is_empty(make: Callable[..., SharedInformerFactory]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pytest_kwait import cache, wait
 from pytest_kwait.api.objects import Item, ObjectList
 from pytest_kwait.api.resource import Resource
-from pytest_kwait.cache.shared_informer import ObjectMetadata
+from pytest_kwait.cache.distribution import ObjectMetadata
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.testing import FakeClock
 

@@ -1,0 +1,111 @@
+"""Reading a cache as one reads the server: list by selector, get by name.
+
+Ported from client-go `tools/cache/listers.go` and its generated listers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.api.objects import decode_object
+from pytest_kwait.cache.labels import Labelled, label_matcher, labels_of
+from pytest_kwait.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.api.selectors import Selector
+    from pytest_kwait.cache.store import Indexer, Object
+
+__all__ = ["Lister", "NamespaceLister"]
+
+
+class NamespaceLister:
+    """Reads the objects of one namespace from a cache.
+
+    Args:
+        indexer: the cache.
+        resource: what is in it, for errors.
+        namespace: which namespace.
+    """
+
+    def __init__(self, indexer: Indexer, resource: Resource, namespace: str) -> None:
+        self._indexer = indexer
+        self._resource = resource
+        self._namespace = namespace
+
+    def list(self, selector: Selector | None = None) -> list[Object]:
+        """Return the namespace's objects that a label selector matches; all for None.
+
+        With an index by namespace, as factories make it, only these are looked at.
+
+        Raises:
+            InvalidArgument: no label selector.
+        """
+        return _selected(self._indexer.raws(self._namespace), selector)
+
+    def get(self, name: str) -> Object:
+        """Return one object.
+
+        Raises:
+            ApiError: 404, it is not in the cache; the server was not asked.
+        """
+        return _found(self._indexer, self._resource, f"{self._namespace}/{name}", name)
+
+
+class Lister:
+    """Reads all objects of a cache; what it returns is the caller's own.
+
+    Args:
+        indexer: the cache.
+        resource: what is in it.
+    """
+
+    def __init__(self, indexer: Indexer, resource: Resource) -> None:
+        self._indexer = indexer
+        self._resource = resource
+
+    def list(self, selector: Selector | None = None) -> list[Object]:
+        """Return the objects that a label selector matches, of all namespaces; all for None.
+
+        Raises:
+            InvalidArgument: no label selector.
+        """
+        return _selected(self._indexer.raws(), selector)
+
+    def get(self, name: str) -> Object:
+        """Return one object by its name; where it has a namespace, by `namespace/name`.
+
+        Raises:
+            ApiError: 404, it is not in the cache; the server was not asked.
+        """
+        return _found(self._indexer, self._resource, name, name)
+
+    def by_namespace(self, namespace: str) -> NamespaceLister:
+        """Return the lister of one namespace."""
+        return NamespaceLister(self._indexer, self._resource, namespace)
+
+    def pods(self, namespace: str) -> NamespaceLister:
+        """Return the lister of one namespace: the name it has upstream where pods are listed."""
+        return self.by_namespace(namespace)
+
+
+def _selected(raws: Sequence[tuple[str, bytes]], selector: Selector | None) -> list[Object]:
+    matches = label_matcher(selector)
+    if not selector:
+        return [decode_object(raw) for _, raw in raws]
+    # Decoding labels alone costs a tenth of a pod.
+    return [
+        decode_object(raw) for _, raw in raws if matches(labels_of(decode_object(raw, Labelled)))
+    ]
+
+
+def _found(indexer: Indexer, resource: Resource, key: str, name: str) -> Object:
+    obj = indexer.get_by_key(key)
+    if obj is None:
+        # Source: apimachinery/pkg/api/errors, NewNotFound.
+        raise ApiError(
+            f'{resource.qualified} "{name}" not found in the cache', status=404, reason="NotFound"
+        )
+    return obj

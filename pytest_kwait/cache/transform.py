@@ -1,0 +1,66 @@
+"""Changing objects before a store keeps them: to drop what nobody reads, or what none may see.
+
+Ported from client-go `tools/cache` (shared_informer.go SetTransform, delta_fifo.go TransformFunc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from pytest_kwait.errors import KwaitError
+
+if TYPE_CHECKING:
+    from pytest_kwait.cache.store import Object
+
+__all__ = ["TransformError", "TransformFunc", "transformed"]
+
+TransformFunc: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""Returns what the store shall keep of an object, which it may change in place; its name stays."""
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class TransformError(KwaitError):
+    """A transform raised, or returned no object: nothing of that object may be kept.
+
+    Args:
+        key: the object's key.
+        problem: what went wrong.
+    """
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(key, problem)
+        self.key = key
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the transform of {self.key} {self.problem}"
+
+
+def transformed(transform: TransformFunc, key: str, raw: bytes) -> bytes:
+    """Return the JSON of what a transform makes of an object.
+
+    Args:
+        transform: the function of the user.
+        key: the object's key, for the error.
+        raw: the object's JSON.
+
+    Raises:
+        TransformError: the function raised, or returned what is no object.
+    """
+    try:
+        kept: Object = transform(_decode(raw))
+    except Exception as error:  # a user's function may raise anything; it is told to the waits
+        raise TransformError(key, f"raised {type(error).__name__}: {error}") from error
+    # Whatever the types say: a function that forgets to return gives None.
+    given: object = kept
+    if not isinstance(given, Mapping):
+        raise TransformError(key, f"returned {given!r}, not an object")
+    try:
+        return _encode(given)
+    except (TypeError, ValueError) as error:
+        raise TransformError(key, f"returned what is no JSON: {error}") from error
