@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.engine.timeouts import Timeouts
+    from pytest_kwait.plugin.informing import InformersMaker
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.namespaces import Namespaces
 
@@ -151,3 +152,13 @@ def kwait_factory(
             yield bench
 
     return factory
+
+
+@pytest.fixture
+def kwait_informers(request: pytest.FixtureRequest) -> Iterator[InformersMaker]:
+    """Start informers for this test by the names of resources; they are synced and keep events."""
+    activate(request.config)
+    from pytest_kwait.plugin.informing import InformersMaker
+
+    with InformersMaker(request) as maker:
+        yield maker

@@ -1,18 +1,26 @@
-"""The informers of one namespace, by the names of their resources."""
+"""The informers of one test, by the names of their resources, and what they were told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kwait.cache.factory import SharedInformerFactory
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
+from pytest_kwait.errors import WaitTimeout
+from pytest_kwait.wait.durations import Duration, format_duration, to_seconds
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.cache.handlers import HandlerRegistration
     from pytest_kwait.cache.shared_informer import SharedInformer
 
-__all__ = ["Informers"]
+__all__ = ["History", "InformerEvent", "Informers", "RecordedInformers"]
+
+_LATEST = 10
 
 
 class Informers(Mapping[str, "SharedInformer"]):
@@ -22,12 +30,14 @@ class Informers(Mapping[str, "SharedInformer"]):
 
     Args:
         client: the client they list and watch with.
-        namespace: where they look.
+        namespace: where they look; None for everywhere.
+        **options: those of `SharedInformerFactory`.
     """
 
-    def __init__(self, client: ApiClient, namespace: str) -> None:
+    def __init__(self, client: ApiClient, namespace: str | None, **options: Any) -> None:
         self._client = client
         self._namespace = namespace
+        self._options = options
         self._factory: SharedInformerFactory | None = None
         self._by_name: dict[str, SharedInformer] = {}
 
@@ -42,10 +52,11 @@ class Informers(Mapping[str, "SharedInformer"]):
             ApiError: the server could not be asked.
         """
         if self._factory is None:
-            self._factory = SharedInformerFactory(self._client, self._namespace)
+            self._factory = SharedInformerFactory(self._client, self._namespace, **self._options)
         started = []
         for name in resources:
             informer = self._factory.informer_for(name)
+            self._add(informer)
             self._by_name[name] = self._by_name[informer.resource.qualified] = informer
             started.append(informer)
         self._factory.start()
@@ -56,6 +67,9 @@ class Informers(Mapping[str, "SharedInformer"]):
         if self._factory is not None:
             self._factory.stop()
             self._factory = None
+
+    def _add(self, informer: SharedInformer) -> None:
+        """Take note of an informer that is asked for, perhaps not for the first time."""
 
     @property
     def informers(self) -> Sequence[SharedInformer]:
@@ -74,3 +88,163 @@ class Informers(Mapping[str, "SharedInformer"]):
 
     def __len__(self) -> int:
         return len(set(self._by_name.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class InformerEvent:
+    """One thing that an informer told its handlers.
+
+    Args:
+        what: what happened to the object.
+        object: the object after it; for `deleted` its final state, or the last known one.
+        old: the object before it, of `updated` alone.
+        initial: whether it was there before the informer began to watch.
+    """
+
+    what: Literal["added", "updated", "deleted"]
+    object: dict[str, Any]
+    old: dict[str, Any] | None = None
+    initial: bool = False
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return str(self.object["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str | None:
+        """The object's namespace; None for what has none."""
+        namespace: str | None = self.object["metadata"].get("namespace")
+        return namespace
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.name}"
+
+
+class History:
+    """A handler that writes down what it is told.
+
+    Args:
+        of: whose history it is, for messages.
+        clock: the time that waits are limited by.
+    """
+
+    def __init__(self, of: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._of = of
+        self._clock = clock
+        self._told = threading.Condition()
+        self._events: list[InformerEvent] = []
+
+    def on_add(self, obj: dict[str, Any], is_in_initial_list: bool) -> None:
+        """Write down an object that is new."""
+        self._write(InformerEvent("added", obj, initial=is_in_initial_list))
+
+    def on_update(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+        """Write down a change."""
+        self._write(InformerEvent("updated", new, old))
+
+    def on_delete(self, obj: dict[str, Any]) -> None:
+        """Write down a deletion."""
+        self._write(InformerEvent("deleted", obj))
+
+    def events(self, name: str | None = None) -> list[InformerEvent]:
+        """Return what was told so far, of one name if it is given, the earliest first."""
+        with self._told:
+            return [event for event in self._events if name is None or event.name == name]
+
+    def until(
+        self,
+        condition: Callable[[list[InformerEvent]], object],
+        timeout: Duration,
+        name: str | None = None,
+    ) -> list[InformerEvent]:
+        """Return the events once a condition on them is true; asked after each of them.
+
+        Raises:
+            WaitTimeout: it was not within the time; shows the latest events.
+        """
+        limit = to_seconds(timeout, what="timeout")
+        deadline = Deadline.after(limit, self._clock)
+        while True:
+            with self._told:
+                seen = len(self._events)
+            events = self.events(name)
+            if condition(events):
+                return events
+            with self._told:
+                grown = self._told.wait_for(lambda: len(self._events) > seen, deadline.remaining)  # noqa: B023 - called in this round only
+            if not grown:
+                raise WaitTimeout(self._why_not(limit, events, name))
+
+    def _write(self, event: InformerEvent) -> None:
+        with self._told:
+            self._events.append(event)
+            self._told.notify_all()
+
+    def _why_not(self, limit: float, events: list[InformerEvent], name: str | None) -> str:
+        whose = f"{self._of} named {name}" if name is not None else self._of
+        latest = ", ".join(map(str, events[-_LATEST:])) or "none"
+        count = f"the last {_LATEST} of {len(events)}" if len(events) > _LATEST else "all"
+        return (
+            f"the events of {whose} did not come to what was awaited within "
+            f"{format_duration(limit)}; {count}: {latest}"
+        )
+
+
+class RecordedInformers(Informers):
+    """Informers that keep the history of what they told their handlers.
+
+    Args:
+        client: the client they list and watch with.
+        namespace: where they look; None for everywhere.
+        **options: those of `SharedInformerFactory`.
+    """
+
+    def __init__(self, client: ApiClient, namespace: str | None, **options: Any) -> None:
+        super().__init__(client, namespace, **options)
+        self._histories: dict[SharedInformer, History] = {}
+        self.registrations: list[HandlerRegistration] = []
+        """The handlers that keep the histories, to wait until they were told what is there."""
+
+    def events(self, resource: str, name: str | None = None) -> list[InformerEvent]:
+        """Return what was told of a resource so far, the earliest first.
+
+        Args:
+            resource: the name that its informer was started by.
+            name: of one object only.
+
+        Raises:
+            KeyError: no such informer was started.
+        """
+        return self._histories[self[resource]].events(name)
+
+    def wait_for_events(
+        self,
+        resource: str,
+        condition: Callable[[list[InformerEvent]], object],
+        *,
+        name: str | None = None,
+        timeout: Duration = 30.0,
+    ) -> list[InformerEvent]:
+        """Return the events of a resource once they are what a function wants them to be.
+
+        A cache follows the server by milliseconds, so a test that has just changed something
+        waits for its informer to tell of it. Sends no request.
+
+        Args:
+            resource: the name that its informer was started by.
+            condition: called with the events so far, at once and after each further one.
+            name: of one object only.
+            timeout: how long to wait at most.
+
+        Raises:
+            WaitTimeout: the condition did not come true in time; shows the latest events.
+            KeyError: no such informer was started.
+            InvalidArgument: `timeout` is no duration.
+        """
+        return self._histories[self[resource]].until(condition, timeout, name)
+
+    def _add(self, informer: SharedInformer) -> None:
+        if informer not in self._histories:
+            history = self._histories[informer] = History(informer.name, informer.clock)
+            self.registrations.append(informer.add_event_handler(history, name="history"))

@@ -1,0 +1,119 @@
+"""Informers of a test: a local copy of what the server has, and a history of what changed."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait import cache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+    from pytest_kwait.suite.informers import RecordedInformers
+
+
+def config(name: str, app: str = "web", **data: str) -> dict[str, Any]:
+    metadata = {"name": name, "labels": {"app": app}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def test_history_of_a_controller(
+    kwait: Bench, kwait_informers: Callable[..., RecordedInformers]
+) -> None:
+    """What a controller did, step by step: replicas come, and go with their owner."""
+    informers = kwait_informers("replicasets", "pods", label_selector="app=web")
+    labels = {"app": "web"}
+    kwait.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "web", "labels": labels},
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "terminationGracePeriodSeconds": 0,
+                        "containers": [
+                            {"name": "main", "image": "busybox:1.36", "command": ["sleep", "600"]}
+                        ],
+                    },
+                },
+            },
+        }
+    )
+
+    pods = informers.wait_for_events(
+        "pods", lambda events: sum(event.what == "added" for event in events) == 2
+    )
+    assert all(event.name.startswith("web-") for event in pods)
+    informers.wait_for_events(
+        "replicasets",
+        lambda events: events and events[-1].object.get("status", {}).get("replicas") == 2,
+        name="web",
+    )
+
+    kwait.delete("replicaset/web")
+    informers.wait_for_events("replicasets", lambda events: events[-1].what == "deleted")
+    informers.wait_for_events(
+        "pods", lambda events: sum(event.what == "deleted" for event in events) == 2, timeout="60s"
+    )
+    assert informers["pods"].store.list() == []
+
+
+def test_lister(kwait: Bench, kwait_informers: Callable[..., RecordedInformers]) -> None:
+    """Reading the copy asks the server nothing, and what is read is the reader's own."""
+    kwait.create(config("a", a="1"), config("b", app="db"))
+    configs = kwait_informers("configmaps", all_namespaces=True)["configmaps"].lister()
+
+    mine = configs.by_namespace(kwait.namespace)
+    assert [c["metadata"]["name"] for c in mine.list("app in (web)")] == ["a"]
+    assert mine.get("a")["data"] == {"a": "1"}
+    assert configs.get(f"{kwait.namespace}/b")["metadata"]["labels"] == {"app": "db"}
+
+
+def test_indexes_transforms_and_handlers(
+    kwait: Bench, wait_for_cache_sync: Callable[..., bool]
+) -> None:
+    """What client-go's factory takes: indexers, a transform, a resync, handlers that sync."""
+    kwait.create(config("a", secret="x"), config("b", app="db"))
+
+    def without_data(obj: dict[str, Any]) -> dict[str, Any]:
+        obj.pop("data", None)
+        return obj
+
+    def labelled(options: cache.ListOptions) -> None:
+        options.label_selector = "app"
+
+    factory = cache.SharedInformerFactory(
+        kwait.client, kwait.namespace, transform=without_data, tweak_list_options=labelled
+    )
+    configs = factory.informer_for("configmaps.v1.")
+    deployments = factory.informer_for("deployments.v1.apps")
+    configs.add_indexers({"app": lambda obj: [obj["metadata"]["labels"]["app"]]})
+    again = threading.Event()
+    quick = configs.add_event_handler(
+        update=lambda old, new: again.set() if old == new else None, resync="1s"
+    )
+    release = threading.Event()
+    slow = configs.add_event_handler(add=lambda obj: release.wait(30))
+    waiting = threading.Timer(0.1, factory.start)
+    waiting.start()
+    try:
+        # Asked before the other thread has started anything.
+        assert factory.wait_for_cache_sync(timeout="30s") == {
+            configs.resource: True,
+            deployments.resource: True,
+        }
+        assert wait_for_cache_sync(quick, timeout="30s")
+        assert not slow.has_synced()
+        release.set()
+        assert [c["metadata"]["name"] for c in configs.store.by_index("app", "db")] == ["b"]
+        assert all("data" not in c for c in configs.store.list())
+        assert again.wait(30)
+        assert wait_for_cache_sync(slow, timeout="30s")
+    finally:
+        assert factory.shutdown()

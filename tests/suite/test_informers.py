@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait import cache
+from pytest_kwait.api.resource import JOBS, PODS, Resource
+from pytest_kwait.api.session import Session
+from pytest_kwait.errors import WaitTimeout
+from pytest_kwait.suite.informers import History, Informers, RecordedInformers
+from tests.cache.fakes import PATIENCE, Live, LiveWatch, event, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.clock import Deadline
+
+
+class Cluster(Live):
+    """A session that knows pods and jobs, and what it was asked for."""
+
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        super().__init__(*objects)
+        self.asked: list[dict[str, Any]] = []
+
+    def resolve(self, kind: str, *, deadline: Deadline) -> Resource:
+        return {"pods": PODS, "po": PODS, "jobs": JOBS}[kind]
+
+    def watch(self, resource: Resource, namespace: str | None = None, **more: Any) -> LiveWatch:
+        self.asked.append({"resource": resource, "namespace": namespace, **more})
+        return super().watch(resource, namespace, **more)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster(pod("a", 1))
+    monkeypatch.setattr(Session, "of", staticmethod(lambda client: cluster))
+    return cluster
+
+
+@pytest.fixture
+def informers(cluster: Cluster) -> Iterator[RecordedInformers]:
+    informers = RecordedInformers(object(), "ci", label_selector="app=web")  # type: ignore[arg-type] # Session.of is replaced
+    yield informers
+    informers.stop()
+    assert all(each.join(PATIENCE) for each in informers.informers)
+
+
+def test_the_history_has_what_was_there_and_what_happened(
+    informers: RecordedInformers, cluster: Cluster
+) -> None:
+    informers.start("pods")
+    watch = cluster.next_watch()
+    watch.put(event("ADDED", pod("b", 11)))
+    watch.put(event("MODIFIED", pod("a", 12)))
+    watch.put(event("DELETED", pod("b", 13)))
+    events = informers.wait_for_events("pods", lambda events: len(events) == 4)
+
+    assert [str(each) for each in events] == ["added a", "added b", "updated a", "deleted b"]
+    assert [each.initial for each in events] == [True, False, False, False]
+    assert (events[2].old, events[2].object) == (pod("a", 1), pod("a", 12))
+    assert (events[3].name, events[3].namespace) == ("b", "default")
+    assert informers.events("po" if "po" in informers else "pods", "b") == [events[1], events[3]]
+    assert cluster.asked[0]["label_selector"] == "app=web"
+    assert cluster.asked[0]["namespace"] == "ci"
+
+
+def test_an_informer_has_one_history_however_often_it_is_asked_for(
+    informers: RecordedInformers, cluster: Cluster
+) -> None:
+    informers.start("pods")
+    informers.start("po", "jobs")
+    assert len(informers.registrations) == 2
+    assert all(each.done.wait(PATIENCE) for each in informers.registrations)
+    assert [str(each) for each in informers.events("po")] == ["added a"]
+    assert set(informers) == {"pods", "jobs.batch"}
+
+
+def test_events_that_come_while_they_are_awaited_end_the_wait(
+    informers: RecordedInformers, cluster: Cluster
+) -> None:
+    informers.start("pods")
+    watch = cluster.next_watch()
+    later = threading.Timer(0.05, lambda: watch.put(event("DELETED", pod("a", 11))))
+    later.start()
+    events = informers.wait_for_events(
+        "pods", lambda events: events and events[-1].what == "deleted", name="a", timeout="5s"
+    )
+    assert [each.what for each in events] == ["added", "deleted"]
+    later.join()
+
+
+def test_events_that_do_not_come_are_said_with_those_that_did() -> None:
+    history = History("pods in namespace ci")
+    history.on_add(pod("a"), True)
+    history.on_update(pod("a"), pod("a", 2))
+    with pytest.raises(WaitTimeout) as caught:
+        history.until(lambda events: False, 0)
+    assert str(caught.value) == (
+        "the events of pods in namespace ci did not come to what was awaited within 0s; "
+        "all: added a, updated a"
+    )
+    with pytest.raises(WaitTimeout) as caught:
+        history.until(lambda events: False, "10ms", "b")
+    assert str(caught.value) == (
+        "the events of pods in namespace ci named b did not come to what was awaited within 10ms; "
+        "all: none"
+    )
+    for number in range(10):
+        history.on_delete(pod(f"p{number}"))
+    with pytest.raises(WaitTimeout, match=r"the last 10 of 12: deleted p0, .*, deleted p9$"):
+        history.until(lambda events: False, 0)
+
+
+def test_an_informer_that_was_not_started_is_said_so(informers: RecordedInformers) -> None:
+    informers.start("pods")
+    with pytest.raises(KeyError) as caught:
+        informers.events("jobs")
+    assert str(caught.value) == repr("no informer of 'jobs' was started; there is pods")
+
+
+def test_informers_without_a_history_have_no_handlers(cluster: Cluster) -> None:
+    informers = Informers(object(), "ci")  # type: ignore[arg-type] # Session.of is replaced
+    informers.start("pods")
+    assert informers["pods"]._handlers == []
+    informers.stop()
+    assert cache.is_done(informers["pods"]) in {True, False}
