@@ -1,5 +1,59 @@
 """Deciding where a pod runs.
 
-What may enter: the scheduler's algorithm, its loop and its command. The embedded cluster shares
-the algorithm, so nothing here may know how objects are read or written except the loop itself.
+What may enter: the algorithm; the loop that takes pods from the queue, asks the algorithm and binds
+(`scheduler`, made by `config`); queue, cache and the watches that fill them; what is written about
+pods (bindings, conditions, events); the command and what it serves. The embedded cluster shares
+the algorithm, so nothing in `algorithm` may know how objects are read or written. Names are
+resolved on first use: who needs the algorithm alone does not pay for the rest.
+
+Source: kube-scheduler (1.36).
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_kwait.scheduler.algorithm.generic import Algorithm, FitError
+    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+    from pytest_kwait.scheduler.binding import Binder
+    from pytest_kwait.scheduler.config import DEFAULT_SCHEDULER, Config, ConfigFactory
+    from pytest_kwait.scheduler.metrics import SchedulerMetrics
+    from pytest_kwait.scheduler.scheduler import Scheduler
+
+__all__ = [
+    "DEFAULT_SCHEDULER",
+    "Algorithm",
+    "Binder",
+    "Config",
+    "ConfigFactory",
+    "FitError",
+    "NodeInfo",
+    "Scheduler",
+    "SchedulerMetrics",
+]
+
+_HOMES = {
+    "DEFAULT_SCHEDULER": "config",
+    "Algorithm": "algorithm.generic",
+    "Binder": "binding",
+    "Config": "config",
+    "ConfigFactory": "config",
+    "FitError": "algorithm.generic",
+    "NodeInfo": "algorithm.node_info",
+    "Scheduler": "scheduler",
+    "SchedulerMetrics": "metrics",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,175 @@
+"""Telling the server which node a pod goes to, while the next pod is being scheduled."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_kwait.api.resource import PODS, Resource
+from pytest_kwait.errors import ApiError, KwaitError
+from pytest_kwait.scheduler.dispatcher import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.api.objects import Object
+    from pytest_kwait.clock import Clock, Deadline
+    from pytest_kwait.scheduler.dispatcher import Dispatcher
+    from pytest_kwait.scheduler.metrics import SchedulerMetrics
+    from pytest_kwait.scheduler.pod_cache import PodCache
+    from pytest_kwait.scheduler.pod_events import EventRecorder
+    from pytest_kwait.scheduler.pod_queue import PodQueue
+    from pytest_kwait.scheduler.queued_pod import Pod, QueuedPod
+    from pytest_kwait.scheduler.scheduling_failure import SchedulingFailure
+
+__all__ = ["Binder", "BindingCycle", "PodBinder"]
+
+_log = logging.getLogger(__name__)
+
+
+class Binder(Protocol):
+    """Binds a pod to a node; called from several threads."""
+
+    def __call__(self, pod: Pod, node: str, *, deadline: Deadline) -> object:
+        """Bind, or raise whatever error the pod's event is to tell.
+
+        Args:
+            pod: the pod, its node named already.
+            node: the node.
+            deadline: when it must be done.
+        """
+        ...
+
+
+class _Creates(Protocol):
+    def create(
+        self,
+        resource: Resource,
+        obj: Mapping[str, Any],
+        namespace: str,
+        *,
+        name: str,
+        subresource: str,
+        deadline: Deadline,
+    ) -> Object: ...
+
+
+class PodBinder:
+    """Binds by the pod's `binding` subresource, so that the server refuses what is bound already.
+
+    Args:
+        session: who asks the server.
+
+    Source: kube-scheduler, framework/plugins/defaultbinder/default_binder.go.
+    """
+
+    def __init__(self, session: _Creates) -> None:
+        self._session = session
+
+    def __call__(self, pod: Pod, node: str, *, deadline: Deadline) -> None:
+        """Bind.
+
+        Raises:
+            KwaitError: the server refused, or was not reached in time.
+        """
+        metadata = pod["metadata"]
+        identity = {name: metadata[name] for name in ("name", "namespace", "uid")}
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": identity,
+            "target": {"kind": "Node", "name": node},
+        }
+        try:
+            self._session.create(
+                PODS,
+                binding,
+                metadata["namespace"],
+                name=metadata["name"],
+                subresource="binding",
+                deadline=deadline,
+            )
+        except ApiError as error:
+            raise KwaitError(f'running Bind plugin "DefaultBinder": {error.message}') from error
+
+
+class BindingCycle:
+    """Binds pods in other threads, and deals with what comes of it.
+
+    Unlike upstream a pod is not bound to a node that has vanished since it was chosen: the server
+    would accept it, and the pod would be lost.
+
+    Args:
+        queue: forgets a pod that is bound.
+        cache: has it assumed.
+        binder: binds.
+        dispatcher: the threads.
+        error: deals with a pod that could not be bound.
+        recorder: writes the event.
+        metrics: counts.
+        clock: says the time.
+
+    Source: kube-scheduler, schedule_one.go, `bindingCycle`, `handleBindingCycleError`.
+    """
+
+    def __init__(
+        self,
+        *,
+        queue: PodQueue,
+        cache: PodCache,
+        binder: Binder,
+        dispatcher: Dispatcher,
+        error: SchedulingFailure,
+        recorder: EventRecorder,
+        metrics: SchedulerMetrics,
+        clock: Clock,
+    ) -> None:
+        self._queue = queue
+        self._cache = cache
+        self._binder = binder
+        self._dispatcher = dispatcher
+        self._error = error
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clock = clock
+
+    def start(self, entry: QueuedPod, assumed: Pod, node: str, begun: float) -> None:
+        """Have a pod bound that is assumed on a node; returns at once.
+
+        Args:
+            entry: the pod, as it was taken from the queue.
+            assumed: the pod, as it is assumed.
+            node: the node.
+            begun: when the attempt began, in monotonic seconds.
+        """
+        call = Call(
+            lambda deadline: self._bind(entry, assumed, node, begun, deadline),
+            lambda: self._drop(entry, assumed),
+        )
+        self._dispatcher.submit(entry.uid, call)
+
+    def _bind(
+        self, entry: QueuedPod, assumed: Pod, node: str, begun: float, deadline: Deadline
+    ) -> None:
+        try:
+            if not self._cache.has_node(node):
+                raise KwaitError(f'node "{node}" not found')
+            self._binder(assumed, node, deadline=deadline)
+        except Exception as error:  # a binder may be anybody's; the pod must not stay assumed
+            _log.info("Failed to bind pod pod=%s node=%s", entry.key, node)
+            if self._cache.forget(assumed):
+                self._queue.move_all()
+            self._error(entry, error, begun)
+            return
+        self._cache.finish_binding(assumed)
+        self._queue.done(entry)
+        _log.info("Successfully bound pod to node pod=%s node=%s", entry.key, node)
+        now = self._clock.monotonic()
+        self._metrics.attempt(entry.profile, "scheduled", now - begun)
+        self._metrics.pod_scheduled(entry.attempts, now - (entry.first_active or begun))
+        note = f"Successfully assigned {entry.key} to {node}"
+        self._recorder.event(assumed, "Normal", "Scheduled", "Binding", note)
+
+    def _drop(self, entry: QueuedPod, assumed: Pod) -> None:
+        self._cache.forget(assumed)
+        self._queue.done(entry)

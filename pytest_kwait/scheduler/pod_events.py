@@ -1,0 +1,211 @@
+"""The events that a scheduler writes about pods, those that repeat as one series."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from uuid import uuid4
+
+from pytest_kwait.api.resource import Resource
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
+from pytest_kwait.errors import ApiError, KwaitError
+from pytest_kwait.scheduler.dispatcher import Call
+from pytest_kwait.scheduler.queued_pod import Pod, scheduler_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.api.objects import Object
+    from pytest_kwait.scheduler.dispatcher import Dispatcher
+
+__all__ = ["SCHEDULER_EVENTS", "EventRecorder"]
+
+SCHEDULER_EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
+
+_log = logging.getLogger(__name__)
+
+_NOTE_LIMIT: Final = 1024
+_FINISH: Final = 360.0
+_REFRESH: Final = 1800.0
+_TRIES: Final = 12
+_RETRY_AFTER: Final = 10.0
+_LONGEST_NAME: Final = 253
+
+_Key: TypeAlias = Hashable
+
+
+class _Writes(Protocol):
+    def create(
+        self, resource: Resource, obj: Mapping[str, Any], namespace: str, *, deadline: Deadline
+    ) -> Object: ...
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str,
+        *,
+        deadline: Deadline,
+    ) -> Object: ...
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """An event that was written, and what came after it."""
+
+    event: dict[str, Any]
+    at: float
+    written_at: float
+    count: int = 1
+    last: float = 0.0
+
+    def written(self) -> dict[str, Any]:
+        """Return the event as it is to be written, with the series if there is one."""
+        return self.event if self.count < 2 else {**self.event, "series": self.series()}
+
+    def series(self) -> dict[str, Any]:
+        return {"count": self.count, "lastObservedTime": rfc3339_micro(self.last)}
+
+
+class EventRecorder:
+    """Writes events about pods in another thread; the same again and again is one, with a count.
+
+    As in upstream a series is written when it begins, every half hour, and six minutes after its
+    last event; events are the same only while the pod has not changed.
+
+    Args:
+        session: who writes.
+        dispatcher: the threads that do.
+        clock: passes the time.
+
+    Source: client-go, tools/events (event_recorder.go, event_broadcaster.go).
+    """
+
+    def __init__(
+        self, session: _Writes, dispatcher: Dispatcher, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._session = session
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._recorded: dict[_Key, _Recorded] = {}
+        self._retries: list[tuple[float, str, _Recorded, int]] = []
+        self._newest = 0
+
+    def event(
+        self, pod: Pod, type: Literal["Normal", "Warning"], reason: str, action: str, note: str
+    ) -> None:
+        """Record that something happened to a pod; returns at once.
+
+        Args:
+            pod: the pod in the state that it concerns.
+            type: `Normal` or `Warning`.
+            reason: why, as one word.
+            action: what was done, as one word.
+            note: for people; cut off after 1024 bytes.
+        """
+        metadata = pod["metadata"]
+        regarding = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            **{
+                name: metadata.get(name, "")
+                for name in ("name", "namespace", "uid", "resourceVersion")
+            },
+        }
+        controller = scheduler_of(pod)
+        key = (type, reason, action, controller, *regarding.values())
+        with self._lock:
+            now = self._clock.time()
+            known = self._recorded.get(key)
+            if known is not None:
+                known.count += 1
+                known.last = now
+                if known.count > 2:
+                    return
+            else:
+                event = {
+                    "apiVersion": SCHEDULER_EVENTS.api_version,
+                    "kind": SCHEDULER_EVENTS.kind,
+                    "metadata": {
+                        "name": self._name(metadata["name"], now),
+                        "namespace": metadata.get("namespace") or "default",
+                    },
+                    "eventTime": rfc3339_micro(now),
+                    "reportingController": controller,
+                    "reportingInstance": f"{controller}-{platform.node()}",
+                    "action": action,
+                    "reason": reason,
+                    "regarding": regarding,
+                    "note": _cut(note),
+                    "type": type,
+                }
+                at = self._clock.monotonic()
+                known = self._recorded[key] = _Recorded(event, at, at, last=now)
+        self._write(str(key), known)
+
+    def keep_up(self) -> None:
+        """Write what is to be tried again, and the series that are over or long; every second."""
+        now = self._clock.monotonic()
+        with self._lock:
+            due = [one for one in self._retries if one[0] <= now]
+            self._retries = [one for one in self._retries if one[0] > now]
+            series: list[tuple[str, _Recorded]] = []
+            for key, known in list(self._recorded.items()):
+                silent = self._clock.time() - known.last >= _FINISH
+                if silent:
+                    del self._recorded[key]
+                if known.count > 2 and (silent or now - known.written_at >= _REFRESH):
+                    known.written_at = now
+                    series.append((str(key), known))
+        for key, known in series:
+            self._write(key, known)
+        for _, key, known, tries in due:
+            self._write(key, known, tries)
+
+    def _name(self, pod: str, now: float) -> str:
+        self._newest = max(self._newest + 1, int(now * 1_000_000_000))
+        name = f"{pod}.{self._newest:x}"
+        return name if len(name) <= _LONGEST_NAME else str(uuid4())
+
+    def _write(self, key: str, known: _Recorded, tries: int = 0) -> None:
+        self._dispatcher.submit(key, Call(lambda deadline: self._send(key, known, tries, deadline)))
+
+    def _send(self, key: str, known: _Recorded, tries: int, deadline: Deadline) -> None:
+        with self._lock:
+            event, is_series = known.written(), known.count > 1
+        metadata = event["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        try:
+            if is_series:
+                patch = {"series": event["series"]}
+                try:
+                    self._session.patch(SCHEDULER_EVENTS, name, patch, namespace, deadline=deadline)
+                    return
+                except ApiError as error:
+                    if error.status != 404:
+                        raise
+            self._session.create(SCHEDULER_EVENTS, event, namespace, deadline=deadline)
+        except KwaitError as error:
+            answered = isinstance(error, ApiError) and error.status > 0
+            if answered and not (is_series and isinstance(error, ApiError) and error.status == 409):
+                _log.error("event %s/%s was refused: %s", namespace, name, error)
+            elif tries + 1 >= _TRIES:
+                _log.error("event %s/%s could not be written: %s", namespace, name, error)
+            else:
+                at = self._clock.monotonic() + _RETRY_AFTER
+                with self._lock:
+                    self._retries.append((at, key, known, tries + 1))
+
+
+def _cut(note: str) -> str:
+    raw = note.encode()
+    if len(raw) <= _NOTE_LIMIT:
+        return note
+    suffix = " ..."
+    return raw[: _NOTE_LIMIT - len(suffix)].decode(errors="ignore") + suffix

@@ -1,0 +1,128 @@
+"""The loop that takes one pod after the other and finds a node for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from pytest_kwait import wait
+from pytest_kwait.cache.sync import stop_context, wait_for_cache_sync
+
+if TYPE_CHECKING:
+    from pytest_kwait.cache.sync import Stop
+    from pytest_kwait.scheduler.config import Config
+    from pytest_kwait.scheduler.queued_pod import QueuedPod
+
+__all__ = ["Scheduler"]
+
+_log = logging.getLogger(__name__)
+
+_KEEP_UP: Final = 1.0
+_FLUSH_EVERY: Final = 30.0
+
+
+class Scheduler:
+    """Binds the pods that ask for it to nodes, for as long as it runs.
+
+    One thread decides, others bind. What goes wrong with a pod is logged and told by an event of
+    the pod, and the next pod has its turn.
+
+    Args:
+        config: what it is made of.
+
+    Source: kube-scheduler, scheduler.go, schedule_one.go.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._ctx = wait.background(config.clock)
+        self._flushed_at = config.clock.monotonic()
+
+    def run(self, stop: Stop) -> None:
+        """Wait for the caches, then schedule one pod after the other until stopped.
+
+        Returns once nothing is sent any more, a request's timeout after `stop` at the latest.
+        Runs once.
+
+        Args:
+            stop: an event or a context; ends the run.
+
+        Raises:
+            WaitTimeout, WaitFailed: the caches did not sync, or cannot.
+            RuntimeError: the informers were stopped before.
+        """
+        config = self.config
+        ctx, finish = wait.with_cancel(stop_context(stop, config.clock))
+        housekeeping = threading.Thread(
+            target=wait.until_with_context,
+            args=(ctx, self._keep_up, _KEEP_UP),
+            name="kwait scheduler housekeeping",
+            daemon=True,
+        )
+        try:
+            config.informers.start()
+            if not wait_for_cache_sync(*config.watch.synced, stop=ctx):
+                return
+            for dispatcher in config.dispatchers:
+                dispatcher.start()
+            housekeeping.start()
+            self._ctx = ctx
+            wait.until_with_context(ctx, lambda _ctx: self.schedule_one(), 0)
+        finally:
+            finish()
+            self._end()
+            if housekeeping.ident is not None:
+                housekeeping.join()
+
+    def schedule_one(self) -> None:
+        """Take the next pod, find a node for it and have it bound, or say why there is none.
+
+        Waits for a pod if there is none, until one comes or something may have changed.
+
+        Source: kube-scheduler, schedule_one.go, `ScheduleOne`.
+        """
+        config = self.config
+        entry = config.next_pod(self._ctx)
+        if entry is None:
+            return
+        algorithm = config.algorithms.get(entry.profile)
+        if algorithm is None or self._is_skipped(entry):
+            config.queue.done(entry)
+            return
+        begun = config.clock.monotonic()
+        try:
+            node = algorithm.schedule(entry.pod, config.node_lister)
+            assumed = config.cache.assume(entry.pod, node)
+        except Exception as error:  # predicates are anybody's, pods may make no sense: go on
+            config.error(entry, error, begun)
+            return
+        config.binding.start(entry, assumed, node, begun)
+
+    def _is_skipped(self, entry: QueuedPod) -> bool:
+        """Whether the pod is not to be scheduled any more.
+
+        Source: kube-scheduler, schedule_one.go, `skipPodSchedule`.
+        """
+        if entry.pod["metadata"].get("deletionTimestamp"):
+            note = f"skip schedule deleting pod: {entry.key}"
+            self.config.recorder.event(entry.pod, "Warning", "FailedScheduling", "Scheduling", note)
+            _log.info("Skip schedule deleting pod pod=%s", entry.key)
+            return True
+        return self.config.cache.is_assumed(entry.pod)
+
+    def _keep_up(self, _ctx: wait.Context) -> None:
+        self.config.recorder.keep_up()
+        now = self.config.clock.monotonic()
+        if now - self._flushed_at >= _FLUSH_EVERY:
+            self._flushed_at = now
+            self.config.queue.flush_leftovers()
+
+    def _end(self) -> None:
+        config = self.config
+        config.watch.unregister()
+        if config.owns_informers:
+            config.informers.stop()
+        late = [dispatcher for dispatcher in config.dispatchers if not dispatcher.close()]
+        if late:
+            _log.error("requests of the scheduler have outlived their timeout")

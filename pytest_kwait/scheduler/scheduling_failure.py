@@ -1,0 +1,139 @@
+"""What becomes of a pod that could not be scheduled: event, condition, another attempt."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_kwait.api.bodies import STRATEGIC_MERGE_PATCH
+from pytest_kwait.api.resource import PODS, Resource
+from pytest_kwait.clock import Clock, Deadline, rfc3339
+from pytest_kwait.errors import KwaitError
+from pytest_kwait.scheduler.algorithm.generic import FitError
+from pytest_kwait.scheduler.dispatcher import Call, Dispatcher
+from pytest_kwait.scheduler.pod_conditions import not_scheduled_patch
+from pytest_kwait.scheduler.queued_pod import Pod, QueuedPod, node_of, uid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kwait.api.objects import Object
+    from pytest_kwait.scheduler.metrics import SchedulerMetrics
+    from pytest_kwait.scheduler.pod_events import EventRecorder
+    from pytest_kwait.scheduler.pod_queue import PodQueue
+
+__all__ = ["SchedulingFailure"]
+
+_log = logging.getLogger(__name__)
+
+
+class _Patches(Protocol):
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str,
+        *,
+        content_type: str,
+        subresource: str,
+        deadline: Deadline,
+    ) -> Object: ...
+
+
+class SchedulingFailure:
+    """The error function of a scheduler.
+
+    A pod that is gone, or has a node, is not tried again. Unlike upstream's, its condition is then
+    left alone too: what has a node is scheduled, whatever this attempt says.
+
+    Args:
+        queue: takes the pod back.
+        latest: returns a pod as the watch has it, by namespace and name.
+        session: writes conditions.
+        dispatcher: the threads that do.
+        recorder: writes events.
+        metrics: counts.
+        clock: says the time.
+
+    Source: kube-scheduler, schedule_one.go, `handleSchedulingFailure`.
+    """
+
+    def __init__(
+        self,
+        *,
+        queue: PodQueue,
+        latest: Callable[[str], Pod | None],
+        session: _Patches,
+        dispatcher: Dispatcher,
+        recorder: EventRecorder,
+        metrics: SchedulerMetrics,
+        clock: Clock,
+    ) -> None:
+        self._queue = queue
+        self._latest = latest
+        self._session = session
+        self._dispatcher = dispatcher
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clock = clock
+
+    def __call__(self, entry: QueuedPod, error: Exception, begun: float) -> None:
+        """Deal with an attempt that failed.
+
+        Args:
+            entry: the pod, as it was taken from the queue.
+            error: why; a `FitError` where it fits nowhere.
+            begun: when the attempt began, in monotonic seconds.
+        """
+        unfit = isinstance(error, FitError)
+        reason = "Unschedulable" if unfit else "SchedulerError"
+        self._metrics.attempt(
+            entry.profile,
+            "unschedulable" if unfit else "error",
+            self._clock.monotonic() - begun,
+        )
+        message = str(error) or type(error).__name__
+        if unfit:
+            _log.info("Unable to schedule pod; no fit; waiting pod=%s err=%s", entry.key, message)
+        else:
+            _log.error("Error scheduling pod; retrying pod=%s err=%s", entry.key, message)
+        pod, latest = entry.pod, self._latest(entry.key)
+        if latest is None:
+            _log.info("Pod is gone pod=%s", entry.key)
+            self._queue.done(entry)
+        elif uid_of(latest) != entry.uid:
+            _log.info("Pod is another one of the same name by now pod=%s", entry.key)
+            self._queue.done(entry)
+            return
+        elif node_of(latest):
+            _log.info("Pod has a node pod=%s node=%s", entry.key, node_of(latest))
+            self._queue.done(entry)
+        else:
+            pod = latest
+            self._queue.add_unschedulable(entry, pod, error=not unfit)
+        self._recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        if pod is latest:
+            self._set_condition(pod, reason, message)
+
+    def _set_condition(self, pod: Pod, reason: str, message: str) -> None:
+        patch = not_scheduled_patch(pod, reason, message, rfc3339(self._clock.time()))
+        if patch is not None:
+            send = Call(lambda deadline: self._patch(pod, patch, deadline))
+            self._dispatcher.submit(uid_of(pod), send)
+
+    def _patch(self, pod: Pod, patch: Mapping[str, Any], deadline: Deadline) -> None:
+        metadata = pod["metadata"]
+        try:
+            self._session.patch(
+                PODS,
+                metadata["name"],
+                patch,
+                metadata["namespace"],
+                content_type=STRATEGIC_MERGE_PATCH,
+                subresource="status",
+                deadline=deadline,
+            )
+        except KwaitError as error:
+            name = f"{metadata['namespace']}/{metadata['name']}"
+            _log.error("Error updating pod pod=%s err=%s", name, error)
