@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pytest_kwait.api.selectors import field_selector_text
+from pytest_kwait.cache.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -156,6 +157,11 @@ class ListWatch:
         if chosen:
             parts.append("with " + " and ".join(chosen))
         return " ".join(parts)
+
+    @property
+    def collection(self) -> Selection:
+        """What is watched, however it was written."""
+        return Selection.of(self.resource, self.namespace, self.label_selector, self.field_selector)
 
     def decoding(self, type: Any) -> ListWatch:
         """Return the same collection, decoding only the fields of this TypedDict."""

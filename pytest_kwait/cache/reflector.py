@@ -22,12 +22,14 @@ from pytest_kwait.cache.failures import (
     is_expired,
     is_watch_error_retriable,
 )
+from pytest_kwait.cache.publication import PUBLICATIONS, version_number
 from pytest_kwait.cache.transform import TransformError
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, WaitTimeout
 
 if TYPE_CHECKING:
     from pytest_kwait.cache.listwatch import EventStream, ListWatch, Watched
+    from pytest_kwait.cache.publication import Feed, Publication
     from pytest_kwait.cache.store import Listed
 
 __all__ = [
@@ -146,6 +148,9 @@ class Reflector:
         self._errors: dict[str, Exception] = {}
         self._list_due_at = -math.inf
         self._events = 0
+        self._publication: Publication | None = None
+        self._followed = False
+        self._caught_up = False
         self._expired = False
         self._pause = 0.0
 
@@ -187,12 +192,15 @@ class Reflector:
                 steps.until(context, immediate=True, sliding=True, condition=self._step)
         except wait.Canceled:
             _logger.debug("Stopped listing and watching %s", self.name)
+        finally:
+            self._withdraw()
 
     def _step(self, context: wait.Context) -> bool:
         """One list or one watch, and the decision how long to pause before the next."""
         self._pause = 0.0
         verb = "list" if self.clock.monotonic() >= self._list_due_at else "watch"
         begun, events = self.clock.monotonic(), self._events
+        self._followed = False
         try:
             if verb == "list":
                 self._list(context)
@@ -205,7 +213,7 @@ class Reflector:
             return False  # the loop ends: what a stopped request came to means nothing
         lasted = self.clock.monotonic() - begun
         short = verb == "watch" and lasted < _SHORT_WATCH and self._events == events
-        if failure is None and short:
+        if failure is None and short and not self._followed:
             failure = VeryShortWatchError(self.name, lasted)
         if verb == "watch" and isinstance(failure, WaitTimeout):
             failure = None  # it ran for as long as it was given
@@ -225,6 +233,7 @@ class Reflector:
 
     def _recover(self, verb: str, failure: Exception, *, short: bool) -> None:
         """Decide what comes next and when, then tell of the failure."""
+        self._withdraw()
         if isinstance(failure, ApiError) and self._outage.excuses(failure):
             self.excused = failure
         self._errors[verb] = failure
@@ -247,7 +256,14 @@ class Reflector:
             level = logging.DEBUG if is_expired(failure) else logging.WARNING
             _logger.log(level, "Failed to %s %s: %s", verb, self.name, failure)
 
+    def _withdraw(self) -> None:
+        """Publish no more: who follows goes on by himself."""
+        if self._publication is not None:
+            self._publication.end()
+            self._publication = None
+
     def _list(self, context: wait.Context) -> None:
+        self._withdraw()
         deadline = context.deadline.at_most(self._list_timeout)
         listed = self._lister_watcher.list(deadline=deadline)
         if context.err() is not None:
@@ -261,12 +277,17 @@ class Reflector:
         least = self._min_watch_timeout
         timeout = int(least + _random.random() * least)
         left = self._list_due_at - self.clock.monotonic()
-        stream = self._lister_watcher.watch(
-            self.last_sync_resource_version,
-            timeout_seconds=timeout,
-            inactivity=self._inactivity,
-            deadline=context.deadline.at_most(min(timeout + _GRACE, left)),
-        )
+        deadline = context.deadline.at_most(min(timeout + _GRACE, left))
+        stream: EventStream | None = self._follow(deadline)
+        if self._followed and stream is None:
+            return
+        if stream is None:
+            stream = self._lister_watcher.watch(
+                self.last_sync_resource_version,
+                timeout_seconds=timeout,
+                inactivity=self._inactivity,
+                deadline=deadline,
+            )
         try:
             with self._lock:
                 self._stream = stream
@@ -274,6 +295,8 @@ class Reflector:
                 stream.close()
             with stream as events:
                 self._errors.pop("watch", None)  # the server took the request
+                if self._publication is not None:
+                    self._publication.alive()
                 for event in events:
                     if self.stopped:
                         return
@@ -282,11 +305,43 @@ class Reflector:
             with self._lock:
                 self._stream = None
 
+    def _follow(self, deadline: Deadline) -> Feed | None:
+        """Return what another reflector's watch brings; publish the own one where there is none."""
+        if self._publication is not None and not self._publication.ended:
+            return None
+        watched = self._lister_watcher
+        feed = PUBLICATIONS.follow(
+            watched.session,
+            watched.collection,
+            self.last_sync_resource_version,
+            deadline=deadline,
+            shape=watched.type,
+        )
+        if feed is None:
+            self._publication = PUBLICATIONS.publish(
+                watched.session,
+                watched.collection,
+                self.last_sync_resource_version,
+                clock=self.clock,
+                silence=self._inactivity,
+            )
+            comparable = version_number(self.last_sync_resource_version) is not None
+            if self._publication is None and comparable and not self._caught_up:
+                # Published from a later version on: one more list spares a watch for long.
+                self._followed = self._caught_up = True
+                self._list_due_at = -math.inf
+                return None
+        self._caught_up = False
+        self._followed = feed is not None
+        return feed
+
     def _take(self, event: Watched) -> None:
         self._events += 1
         self._expired = False
         self.failures_in_row = 0
         version = event.resource_version
+        if self._publication is not None and not self._followed:
+            self._publication.show(event.type, event.object, event.raw, version)
         match event.type:
             case "ADDED":
                 self._store.add(event.object, event.raw)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.error_policy import Decision, Troubles, ask, retry_pauses
+from pytest_kwait.engine.informed import watch_of_informer
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background, with_cancel
 from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.session import Session
     from pytest_kwait.api.watch import Watch
+    from pytest_kwait.cache.publication import Feed
     from pytest_kwait.clock import Clock
     from pytest_kwait.engine.condition import Source
 
@@ -165,7 +167,7 @@ class Stream:
         self._outdated = threading.Event()
         self._outdated.set()
         self._relist_at = 0.0
-        self._watch: Watch | None = None
+        self._watch: Watch | Feed | None = None
         self._lock = threading.Lock()
         self._started = False
         self._ended = False
@@ -313,18 +315,22 @@ class Stream:
         left = self._relist_at - clock.monotonic()
         begun = clock.monotonic()
         events = 0
-        watch = self._session.watch(
-            source.resource,
-            source.namespace,
-            label_selector=source.selector,
-            field_selector=source.field_selector,
-            resource_version=self._version,
-            inactivity=INACTIVITY,
-            timeout_seconds=max(1, round(left)),
-            # For servers that do not keep the limit they are asked for.
-            deadline=Deadline.after(left + 5, clock),
-            type=source.fields,
-        )
+        # For servers that do not keep the limit they are asked for.
+        over = Deadline.after(left + 5, clock)
+        watch: Watch | Feed | None = watch_of_informer(self._session, source, self._version, over)
+        shared = watch is not None
+        if watch is None:
+            watch = self._session.watch(
+                source.resource,
+                source.namespace,
+                label_selector=source.selector,
+                field_selector=source.field_selector,
+                resource_version=self._version,
+                inactivity=INACTIVITY,
+                timeout_seconds=max(1, round(left)),
+                deadline=over,
+                type=source.fields,
+            )
         with self._lock:
             if self._ctx.done.is_set():
                 return False
@@ -352,7 +358,7 @@ class Stream:
             pass  # an end like any other
         finally:
             self._watch = None
-        if self._outdated.is_set() or clock.monotonic() - begun >= INSTANT:
+        if shared or self._outdated.is_set() or clock.monotonic() - begun >= INSTANT:
             return True
         if events == 0:
             self._outdated.set()

@@ -68,9 +68,7 @@ def wait_for_condition(
         probe=_probe(condition),
         troubles=troubles,
     )
-    pending = PendingWait(
-        condition.subject, condition.goal, deadline, judge.timeline, started
-    )
+    pending = PendingWait(condition.subject, condition.goal, deadline, judge.timeline, started)
     try:
         with PENDING.entered(pending):
             verdict = looking.run().verdict
