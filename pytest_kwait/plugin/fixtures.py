@@ -5,8 +5,8 @@ Loaded with the plugin, so what they do is in `benches` and imported when a test
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.timeouts import Timeouts
     from pytest_kwait.plugin.informing import InformersMaker
     from pytest_kwait.suite.bench import Bench
+    from pytest_kwait.suite.candidates import Candidates
     from pytest_kwait.suite.namespaces import Namespaces
 
 
@@ -162,3 +163,23 @@ def kwait_informers(request: pytest.FixtureRequest) -> Iterator[InformersMaker]:
 
     with InformersMaker(request) as maker:
         yield maker
+
+
+@pytest.fixture
+def kwait_leader_election(
+    kwait_cluster: Cluster, kwait_client: ApiClient, kwait_namespace: str
+) -> Iterator[Callable[..., Candidates]]:
+    """Hold elections among processes that one can pause, kill and cut off from the server."""
+    from pytest_kwait.suite.candidates import Candidates
+
+    with ExitStack() as held:
+
+        def election(
+            number: int = 3, *, namespace: str | None = None, **options: Any
+        ) -> Candidates:
+            place = kwait_namespace if namespace is None else namespace
+            candidates = Candidates(kwait_cluster, kwait_client, place, number, **options)
+            held.callback(candidates.stop)
+            return candidates
+
+        yield election

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.api.session import Session
+from tests.election.lease_store import StoreClient
 
 if TYPE_CHECKING:
     from tests.election.lease_store import StoreSession
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _store_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    def session_of(client: Any) -> StoreSession:
-        session: StoreSession = client.session
-        return session
+    session_of = Session.of
 
-    monkeypatch.setattr(Session, "of", staticmethod(session_of))
+    def session_or_store(client: Any) -> Session | StoreSession:
+        return client.session if isinstance(client, StoreClient) else session_of(client)
+
+    monkeypatch.setattr(Session, "of", staticmethod(session_or_store))

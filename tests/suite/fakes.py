@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.discovery import Discovery
@@ -149,6 +150,7 @@ class FakeClient:
         session._discovery = Discovery(transport)  # type: ignore[arg-type] # as above
         session.kubectl_args = ("--kubeconfig", "/fake/kubeconfig")
         self._pytest_kwait_session = session
+        self.configuration = SimpleNamespace(host="https://127.0.0.1:1", proxy=None, no_proxy=None)
         self.closed = False
 
     def close(self) -> None:
