@@ -81,7 +81,7 @@ class NodeLister(Protocol):
     - `namespace_labels(name) -> Mapping[str, str] | None`: the labels of a namespace, None where
       there is none of that name; what `namespaceSelector` is held against.
     - `spread_selectors(pod) -> Sequence[Mapping]`: the label selectors of the services and of the
-      controller that the pod belongs to (see `topology_spread.spread_selectors`); what its
+      controller that the pod belongs to (see `spread_constraints.spread_selectors`); what its
       default spreading counts.
     """
 

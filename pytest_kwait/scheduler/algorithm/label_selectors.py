@@ -33,11 +33,15 @@ class LabelSelector:
     Source: apimachinery, meta/v1/helpers.go, `LabelSelectorAsSelector`; labels/selector.go.
     """
 
-    __slots__ = ("nothing", "requirements")
+    __slots__ = ("_exact", "nothing", "requirements")
 
     def __init__(self, requirements: Sequence[Requirement] = (), *, nothing: bool = False) -> None:
         self.requirements = tuple(requirements)
         self.nothing = nothing
+        # By far the most selectors ask for labels with one value each.
+        self._exact: tuple[tuple[str, str], ...] | None = None
+        if all(operator == "In" and len(values) == 1 for _, operator, values in requirements):
+            self._exact = tuple((key, next(iter(values))) for key, _, values in requirements)
 
     @classmethod
     def of(cls, selector: Mapping[str, Any] | None, path: str = "labelSelector") -> LabelSelector:
@@ -78,6 +82,8 @@ class LabelSelector:
         """Whether an object with these labels is selected."""
         if self.nothing:
             return False
+        if self._exact is not None:
+            return _has(labels, self._exact)
         for key, operator, values in self.requirements:
             actual = labels.get(key)
             if operator == "In":
@@ -89,3 +95,10 @@ class LabelSelector:
             elif (actual is None) is (operator == "Exists"):
                 return False
         return True
+
+
+def _has(labels: Mapping[str, str], wanted: tuple[tuple[str, str], ...]) -> bool:
+    if len(wanted) == 1:
+        key, value = wanted[0]
+        return labels.get(key) == value
+    return all(labels.get(key) == value for key, value in wanted)

@@ -37,9 +37,11 @@ class NodeInfo:
     """
 
     __slots__ = (
+        "_affine",
         "_images",
         "_pods",
         "_ports",
+        "_repellent",
         "allocatable",
         "assumed",
         "discouraging",
@@ -59,6 +61,8 @@ class NodeInfo:
         self.assumed: Amounts = {"cpu": 0, "memory": 0}
         self._pods: dict[str, PodInfo] = {}
         self._ports: dict[HostPort, int] = {}
+        self._affine: dict[str, PodInfo] = {}
+        self._repellent: dict[str, PodInfo] = {}
         self.set_node(node)
 
     def set_node(self, node: Mapping[str, Any]) -> None:
@@ -104,6 +108,16 @@ class NodeInfo:
         return self._pods.values()
 
     @property
+    def affine(self) -> Collection[PodInfo]:
+        """Those of its pods that ask something of other pods."""
+        return self._affine.values()
+
+    @property
+    def repellent(self) -> Collection[PodInfo]:
+        """Those of its pods that require other pods to be elsewhere."""
+        return self._repellent.values()
+
+    @property
     def pod_count(self) -> int:
         """How many pods are on the node."""
         return len(self._pods)
@@ -141,13 +155,20 @@ class NodeInfo:
         else:
             added = PodInfo(pod, started=True)
         self._pods[uid] = added
+        if added.affinity:
+            self._affine[uid] = added
+            if added.affinity.required_apart:
+                self._repellent[uid] = added
         self._count(added, 1)
 
     def remove(self, pod: Mapping[str, Any]) -> bool:
         """Count `pod` out; False where it was not on the node."""
-        removed = self._pods.pop(_uid(pod), None)
+        uid = _uid(pod)
+        removed = self._pods.pop(uid, None)
         if removed is None:
             return False
+        self._affine.pop(uid, None)
+        self._repellent.pop(uid, None)
         self._count(removed, -1)
         return True
 

@@ -11,6 +11,7 @@ from pytest_kwait.scheduler.algorithm.malformed import (
     text_at,
 )
 from pytest_kwait.scheduler.algorithm.node_selectors import NodeTerm, RequiredNodes, preferred_nodes
+from pytest_kwait.scheduler.algorithm.pod_affinity_terms import NO_POD_AFFINITY, PodAffinity
 from pytest_kwait.scheduler.algorithm.requests import (
     ASSUMED,
     Amounts,
@@ -19,6 +20,7 @@ from pytest_kwait.scheduler.algorithm.requests import (
     countable,
     host_ports,
 )
+from pytest_kwait.scheduler.algorithm.spread_constraints import spread_constraints
 from pytest_kwait.scheduler.algorithm.tolerations import tolerations_of
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class PodInfo:
     """
 
     __slots__ = (
+        "affinity",
         "assumed",
         "ending",
         "labels",
@@ -52,6 +55,7 @@ class PodInfo:
         "preferred_nodes",
         "requests",
         "required_nodes",
+        "spread",
         "tolerations",
         "uid",
     )
@@ -88,8 +92,13 @@ class PodInfo:
         affinity = spec.get("affinity")
         if spec.get("nodeSelector") or affinity:
             self.required_nodes = RequiredNodes(spec) or None
+        #: What it asks of other pods.
+        self.affinity = NO_POD_AFFINITY
         if affinity:
             self.preferred_nodes = preferred_nodes(spec)
+            self.affinity = PodAffinity(affinity, self.namespace, self.labels)
+        #: How it is to be spread.
+        self.spread = spread_constraints(spec, self.labels)
 
     @property
     def key(self) -> str:

@@ -16,6 +16,11 @@ from pytest_kwait.scheduler.algorithm.cycle import (
     PriorityPerPod,
     Rejection,
 )
+from pytest_kwait.scheduler.algorithm.pod_affinity import (
+    pod_affinity_holds,
+    preferred_pod_affinity,
+)
+from pytest_kwait.scheduler.algorithm.topology_spread import pods_are_spread, pods_spread_best
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,11 +55,15 @@ _PREDICATES: dict[str, PredicatePerPod] = {
     "NodeAffinity": predicates.node_is_selected,
     "NodePorts": predicates.host_ports_are_free,
     "NodeResourcesFit": predicates.resources_suffice,
+    "PodTopologySpread": pods_are_spread,
+    "InterPodAffinity": pod_affinity_holds,
 }
 _PRIORITIES: dict[str, PriorityPerPod] = {
     "TaintToleration": priorities.discouraging_taints,
     "NodeAffinity": priorities.preferred_affinity,
     "NodeResourcesFit": priorities.least_allocated,
+    "PodTopologySpread": pods_spread_best,
+    "InterPodAffinity": preferred_pod_affinity,
     "NodeResourcesBalancedAllocation": priorities.balanced_allocation,
     "ImageLocality": priorities.image_locality,
 }
@@ -71,6 +80,8 @@ DEFAULT_PRIORITIES: Mapping[str, int] = {
     "TaintToleration": 3,
     "NodeAffinity": 2,
     "NodeResourcesFit": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
 }

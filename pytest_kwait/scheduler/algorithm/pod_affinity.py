@@ -1,0 +1,167 @@
+"""Pods that want other pods beside them, or not: whether they may go to a node, and how well."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.algorithm.cycle import Check, Cycle, Rejection
+from pytest_kwait.scheduler.algorithm.priorities import MOST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+    from pytest_kwait.scheduler.algorithm.pod_affinity_terms import AffinityTerm
+    from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
+
+__all__ = ["pod_affinity_holds", "preferred_pod_affinity"]
+
+_NOT_TOGETHER = Rejection(("node(s) didn't match pod affinity rules",))
+_NOT_APART = Rejection(("node(s) didn't match pod anti-affinity rules",), resolvable=True)
+_NOT_WANTED = Rejection(("node(s) didn't satisfy existing pods anti-affinity rules",), True)
+
+# Pods by a place: the label of nodes and its value.
+_Places = Counter[tuple[str, str]]
+
+
+def pod_affinity_holds(cycle: Cycle) -> Check | None:
+    """Ask for the pods that the pod requires beside it, and for none that keep it away.
+
+    Source: kube-scheduler, framework/plugins/interpodaffinity/filtering.go.
+    """
+    own = cycle.pod.affinity
+    repelled = _repelled(cycle)
+    if not (repelled or own.required or own.required_apart):
+        return None
+    wanted, unwanted = _own_places(cycle)
+    # The first of pods that want one another has none to go to.
+    first = not wanted and _means_itself(cycle)
+
+    def check(info: NodeInfo) -> Rejection | None:
+        labels = info.labels
+        found = True
+        for term in own.required:
+            value = labels.get(term.topology_key)
+            if value is None:
+                return _NOT_TOGETHER
+            found = found and wanted[term.topology_key, value] > 0
+        if not found and not first:
+            return _NOT_TOGETHER
+        if unwanted:
+            for term in own.required_apart:
+                value = labels.get(term.topology_key)
+                if value is not None and unwanted[term.topology_key, value] > 0:
+                    return _NOT_APART
+        if repelled and any(place in repelled for place in labels.items()):
+            return _NOT_WANTED
+        return None
+
+    return check
+
+
+def _repelled(cycle: Cycle) -> _Places:
+    """Return the places whose pods keep the new one away."""
+    places: _Places = Counter()
+    for info in cycle.nodes:
+        for other in info.repellent:
+            for term in other.affinity.required_apart:
+                if _theirs_means(cycle, term):
+                    _mark(places, term, info)
+    return places
+
+
+def _own_places(cycle: Cycle) -> tuple[_Places, _Places]:
+    """Return where pods are that the new one requires, and where such that it must avoid."""
+    wanted: _Places = Counter()
+    unwanted: _Places = Counter()
+    own = cycle.pod.affinity
+    if not (own.required or own.required_apart):
+        return wanted, unwanted
+    for info in cycle.nodes:
+        for other in info.pods:
+            if own.required and _all_mean(cycle, own.required, other):
+                for term in own.required:
+                    _mark(wanted, term, info)
+            for term in own.required_apart:
+                if _own_means(cycle, term, other):
+                    _mark(unwanted, term, info)
+    return wanted, unwanted
+
+
+def _mark(places: _Places, term: AffinityTerm, info: NodeInfo) -> None:
+    value = info.labels.get(term.topology_key)
+    if value is not None:
+        places[term.topology_key, value] += 1
+
+
+def _own_means(cycle: Cycle, term: AffinityTerm, other: PodInfo) -> bool:
+    return term.means(other.namespace, other.labels, cycle.namespace_labels, of_incoming=True)
+
+
+def _all_mean(cycle: Cycle, terms: Iterable[AffinityTerm], other: PodInfo) -> bool:
+    return all(_own_means(cycle, term, other) for term in terms)
+
+
+def _theirs_means(cycle: Cycle, term: AffinityTerm) -> bool:
+    pod = cycle.pod
+    return term.means(pod.namespace, pod.labels, cycle.namespace_labels, of_incoming=False)
+
+
+def _means_itself(cycle: Cycle) -> bool:
+    required = cycle.pod.affinity.required
+    return bool(required) and _all_mean(cycle, required, cycle.pod)
+
+
+def preferred_pod_affinity(
+    cycle: Cycle, fitting: Sequence[NodeInfo], hard_weight: int = 1
+) -> Sequence[int] | None:
+    """Score the pods beside which the pod is wanted, or wants to be, less those it avoids.
+
+    Args:
+        cycle: the pod and all nodes.
+        fitting: the nodes to score.
+        hard_weight: what a required term of a pod that is there already counts.
+
+    Source: kube-scheduler, framework/plugins/interpodaffinity/scoring.go.
+    """
+    places: dict[str, Counter[str]] = defaultdict(Counter)
+    asks = cycle.pod.affinity.prefers
+    for info in cycle.nodes:
+        if info.labels:
+            for other in info.pods if asks else info.affine:
+                _weigh(cycle, other, info, places, hard_weight)
+    if not places:
+        return None
+    sums = [
+        sum(values[info.labels[key]] for key, values in places.items() if key in info.labels)
+        for info in fitting
+    ]
+    least, most = min(sums), max(sums)
+    if least == most:
+        return None
+    return [int(MOST * ((one - least) / (most - least))) for one in sums]
+
+
+def _weigh(
+    cycle: Cycle,
+    other: PodInfo,
+    info: NodeInfo,
+    places: dict[str, Counter[str]],
+    hard_weight: int,
+) -> None:
+    own, theirs = cycle.pod.affinity, other.affinity
+    found: list[tuple[int, AffinityTerm]] = []
+    found += [(weight, term) for weight, term in own.preferred if _own_means(cycle, term, other)]
+    found += [
+        (-weight, term) for weight, term in own.preferred_apart if _own_means(cycle, term, other)
+    ]
+    found += [(hard_weight, term) for term in theirs.required if _theirs_means(cycle, term)]
+    found += [(weight, term) for weight, term in theirs.preferred if _theirs_means(cycle, term)]
+    found += [
+        (-weight, term) for weight, term in theirs.preferred_apart if _theirs_means(cycle, term)
+    ]
+    for weight, term in found:
+        value = info.labels.get(term.topology_key)
+        if value is not None and weight:
+            places[term.topology_key][value] += weight

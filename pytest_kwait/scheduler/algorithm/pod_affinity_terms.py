@@ -1,0 +1,172 @@
+"""Which pods a pod wants beside it, and which not, as the API has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.scheduler.algorithm.label_selectors import LabelSelector, Requirement
+from pytest_kwait.scheduler.algorithm.malformed import (
+    mapping_at,
+    mappings_at,
+    number_at,
+    text_at,
+    texts_at,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["NO_POD_AFFINITY", "AffinityTerm", "PodAffinity"]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_NO_LABELS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """Pods by namespace and labels, and the label of nodes that says what "beside" means.
+
+    Args:
+        namespaces: the names of the namespaces.
+        namespace_selector: the labels of further namespaces.
+        selector: the labels of the pods.
+        topology_key: nodes with the same value of this label are one place.
+
+    Source: kube-scheduler, framework/types.go, `AffinityTerm`.
+    """
+
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector
+    selector: LabelSelector
+    topology_key: str
+
+    def means(
+        self,
+        namespace: str,
+        labels: Mapping[str, str],
+        namespace_labels: Callable[[str], Mapping[str, str] | None],
+        *,
+        of_incoming: bool,
+    ) -> bool:
+        """Whether a pod of this namespace and with these labels is meant.
+
+        Args:
+            namespace: the pod's namespace.
+            labels: the pod's labels.
+            namespace_labels: returns the labels of a namespace, None where there is none.
+            of_incoming: whether the term is the new pod's own; such a term finds only namespaces
+                that exist, while for one of a pod on a node a missing namespace has no labels.
+        """
+        if namespace not in self.namespaces:
+            if self.namespace_selector.nothing:
+                return False
+            if not self.namespace_selector.everything:
+                found = namespace_labels(namespace)
+                if found is None and of_incoming:
+                    return False
+                if not self.namespace_selector.matches(found or _NO_LABELS):
+                    return False
+        return self.selector.matches(labels)
+
+
+class PodAffinity:
+    """A pod's affinity and anti-affinity to other pods.
+
+    Args:
+        affinity: the pod's `spec.affinity`.
+        namespace: the pod's namespace, which terms mean that name none.
+        labels: the pod's labels, which `matchLabelKeys` and `mismatchLabelKeys` refer to.
+
+    Raises:
+        InvalidObject: it cannot be read.
+    """
+
+    __slots__ = ("preferred", "preferred_apart", "required", "required_apart")
+
+    def __init__(
+        self, affinity: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
+    ) -> None:
+        path = "spec.affinity"
+        together = mapping_at(affinity, "podAffinity", path)
+        apart = mapping_at(affinity, "podAntiAffinity", path)
+        together_path, apart_path = f"{path}.podAffinity", f"{path}.podAntiAffinity"
+        self.required = _required(together, together_path, namespace, labels)
+        self.required_apart = _required(apart, apart_path, namespace, labels)
+        self.preferred = _preferred(together, together_path, namespace, labels)
+        self.preferred_apart = _preferred(apart, apart_path, namespace, labels)
+
+    def __bool__(self) -> bool:
+        return bool(self.required or self.required_apart or self.prefers)
+
+    @property
+    def prefers(self) -> bool:
+        """Whether it has preferred terms."""
+        return bool(self.preferred or self.preferred_apart)
+
+
+def _required(
+    owner: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
+) -> tuple[AffinityTerm, ...]:
+    return tuple(
+        _term(one, f"{path}.{_REQUIRED}[{index}]", namespace, labels)
+        for index, one in enumerate(mappings_at(owner, _REQUIRED, path))
+    )
+
+
+def _preferred(
+    owner: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
+) -> tuple[tuple[int, AffinityTerm], ...]:
+    found = []
+    for index, one in enumerate(mappings_at(owner, _PREFERRED, path)):
+        where = f"{path}.{_PREFERRED}[{index}]"
+        term = mapping_at(one, "podAffinityTerm", where)
+        weight = number_at(one, "weight", where, 0)
+        found.append((weight, _term(term, f"{where}.podAffinityTerm", namespace, labels)))
+    return tuple(found)
+
+
+def _term(
+    term: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
+) -> AffinityTerm:
+    named = texts_at(term, "namespaces", path)
+    if not named and term.get("namespaceSelector") is None:
+        named = (namespace,)
+    selector = LabelSelector.of(
+        mapping_at(term, "labelSelector", path) if term.get("labelSelector") is not None else None,
+        f"{path}.labelSelector",
+    )
+    return AffinityTerm(
+        frozenset(named),
+        LabelSelector.of(
+            mapping_at(term, "namespaceSelector", path)
+            if term.get("namespaceSelector") is not None
+            else None,
+            f"{path}.namespaceSelector",
+        ),
+        selector.narrowed(_by_keys(term, path, labels, selector)),
+        text_at(term, "topologyKey", path, required=True),
+    )
+
+
+def _by_keys(
+    term: Mapping[str, Any], path: str, labels: Mapping[str, str], selector: LabelSelector
+) -> list[Requirement]:
+    """Return what `matchLabelKeys` and `mismatchLabelKeys` add to the selector.
+
+    The API server has written it into the selector of a pod that it created.
+
+    Source: pkg/registry/core/pod/strategy.go, `applyMatchLabelKeysAndMismatchLabelKeys`.
+    """
+    written = {(key, operator) for key, operator, _ in selector.requirements}
+    return [
+        (key, operator, frozenset((labels[key],)))
+        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for key in texts_at(term, field, path)
+        if key in labels and (key, operator) not in written
+    ]
+
+
+NO_POD_AFFINITY = PodAffinity({}, "", {})
+"""What a pod has that asks nothing of other pods."""

@@ -1,0 +1,178 @@
+"""Spreading pods of a kind evenly: whether a node would make it too uneven, and how much."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.algorithm.cycle import Check, Cycle, Rejection
+from pytest_kwait.scheduler.algorithm.priorities import MOST
+from pytest_kwait.scheduler.algorithm.spread_constraints import (
+    HOSTNAME,
+    SpreadConstraint,
+    default_constraints,
+)
+from pytest_kwait.scheduler.algorithm.tolerations import untolerated_taint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+    from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
+
+__all__ = ["pods_are_spread", "pods_spread_best"]
+
+_TOO_UNEVEN = Rejection(("node(s) didn't match pod topology spread constraints",), resolvable=True)
+_NO_PLACE = Rejection(
+    ("node(s) didn't match pod topology spread constraints (missing required label)",)
+)
+
+
+def pods_are_spread(cycle: Cycle) -> Check | None:
+    """No place may have more of the pods than the emptiest one and the allowed skew.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/filtering.go.
+    """
+    pod = cycle.pod
+    constraints = [one for one in pod.spread if one.must]
+    if not constraints:
+        return None
+    counts = _counts_by_place(cycle, constraints)
+    # (label, pods by its value, how many a place may have before the pod comes)
+    rules: list[tuple[str, Counter[str], int]] = []
+    for constraint, places in zip(constraints, counts, strict=True):
+        enough = places and len(places) >= constraint.min_domains
+        fewest = min(places.values()) if enough else 0
+        itself = constraint.selector.matches(pod.labels)
+        rules.append((constraint.topology_key, places, constraint.max_skew + fewest - itself))
+
+    def check(info: NodeInfo) -> Rejection | None:
+        for key, places, allowed in rules:
+            value = info.labels.get(key)
+            if value is None:
+                return _NO_PLACE
+            if places[value] > allowed:
+                return _TOO_UNEVEN
+        return None
+
+    return check
+
+
+def _counts_by_place(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> list[Counter[str]]:
+    counts: list[Counter[str]] = [Counter() for _ in constraints]
+    for info in cycle.nodes:
+        values = [info.labels.get(one.topology_key) for one in constraints]
+        if None in values:
+            continue
+        for constraint, value, places in zip(constraints, values, counts, strict=True):
+            if value is not None and _takes_part(constraint, cycle.pod, info):
+                places[value] += _matching(constraint, cycle.pod, info)
+    return counts
+
+
+def _takes_part(constraint: SpreadConstraint, pod: PodInfo, info: NodeInfo) -> bool:
+    """Whether the pods of a node count, by the constraint's policies.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/common.go,
+    `matchNodeInclusionPolicies`.
+    """
+    required = pod.required_nodes if constraint.honor_affinity else None
+    if required is not None and not required.matches(info.name, info.labels):
+        return False
+    return not constraint.honor_taints or (
+        untolerated_taint(info.repelling, pod.tolerations) is None
+    )
+
+
+def _matching(constraint: SpreadConstraint, pod: PodInfo, info: NodeInfo) -> int:
+    """Return how many pods of the node are counted; a selector of everything counts none.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/common.go, `countPodsMatchSelector`.
+    """
+    selector = constraint.selector
+    if selector.everything or selector.nothing:
+        return 0
+    matches, namespace = selector.matches, pod.namespace
+    return sum(
+        1
+        for other in info.pods
+        if other.namespace == namespace and not other.ending and matches(other.labels)
+    )
+
+
+def pods_spread_best(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score the places higher that have fewer of the pods.
+
+    Pods without constraints are spread by node and zone with those of their services and
+    controllers.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/scoring.go.
+    """
+    pod = cycle.pod
+    own = bool(pod.spread)
+    constraints = (
+        [one for one in pod.spread if not one.must]
+        if own
+        else default_constraints(cycle.spread_selectors())
+    )
+    if not constraints:
+        return None
+    # Without constraints of its own, a pod is spread by what labels the nodes have.
+    left_out = {
+        info.name
+        for info in fitting
+        if own and any(one.topology_key not in info.labels for one in constraints)
+    }
+    scored = [info for info in fitting if info.name not in left_out]
+    ratings = [_Rating(cycle, one, constraints, scored, own=own) for one in constraints]
+    sums = [round_half_up(sum(rating.of(info) for rating in ratings)) for info in scored]
+    most, least = max(sums, default=0), min(sums, default=0)
+    scores = {
+        info.name: MOST * (most + least - one) // most if most else MOST
+        for info, one in zip(scored, sums, strict=True)
+    }
+    return [scores.get(info.name, 0) for info in fitting]
+
+
+def round_half_up(number: float) -> int:
+    """Return the nearest whole number of one that is not negative; of two the higher."""
+    return math.floor(number + 0.5)
+
+
+class _Rating:
+    """How many of the pods are in a place, weighed against other constraints."""
+
+    def __init__(
+        self,
+        cycle: Cycle,
+        constraint: SpreadConstraint,
+        constraints: Sequence[SpreadConstraint],
+        scored: Sequence[NodeInfo],
+        *,
+        own: bool,
+    ) -> None:
+        self._pod = cycle.pod
+        self._constraint = constraint
+        key = constraint.topology_key
+        self._places: dict[str, int] = {}
+        size = len(scored)
+        if key != HOSTNAME:
+            self._places = {info.labels.get(key, ""): 0 for info in scored}
+            size = len(self._places)
+            for info in cycle.nodes:
+                value = info.labels.get(key, "")
+                if value not in self._places or not _takes_part(constraint, cycle.pod, info):
+                    continue
+                if not own or all(one.topology_key in info.labels for one in constraints):
+                    self._places[value] += _matching(constraint, cycle.pod, info)
+        self._weight = math.log(size + 2)
+
+    def of(self, info: NodeInfo) -> float:
+        """Return what a node's place adds to its sum; nothing where it is in none."""
+        value = info.labels.get(self._constraint.topology_key)
+        if value is None:
+            return 0.0
+        by_node = self._constraint.topology_key == HOSTNAME
+        count = _matching(self._constraint, self._pod, info) if by_node else self._places[value]
+        return count * self._weight + (self._constraint.max_skew - 1)
