@@ -79,9 +79,10 @@ def fit_error(
         return NO_NODES
     nodes = len(rejections)
     if reason:
-        text = f"0/{nodes} nodes are available: {reason}."
-    else:
-        text = _histogram(Counter(why for one in rejections for why in one.reasons), nodes)
+        # "not found" is the plugin's for resource claims, which had no look at the pod either;
+        # preemption is not asked after that.
+        return f"0/{nodes} nodes are available: {reason}. not found"
+    text = _histogram(Counter(why for one in rejections for why in one.reasons), nodes)
     # What two plugins say that looked for a way out, one for resource claims, one for preemption.
     text += " no new claims to deallocate,"
     if not may_preempt:

@@ -42,16 +42,18 @@ class NodeTerm:
     Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go, `nodeSelectorTerm`.
     """
 
-    __slots__ = ("_fields", "_labels", "_never")
+    __slots__ = ("_fields", "_labels", "unreadable")
 
     def __init__(self, term: Mapping[str, Any], path: str) -> None:
         self._labels = _requirements(term, "matchExpressions", path, _OPERATORS)
         self._fields = _requirements(term, "matchFields", path, _FIELD_OPERATORS)
-        # What the API accepts although it can never hold: Gt and Lt of what is no number.
-        self._never = not (self._labels or self._fields) or any(
-            operator in ("Gt", "Lt") and _whole(values) is None
-            for _, operator, values in self._labels
-        )
+        #: What the API accepts although it can never hold: Gt and Lt of what is no number.
+        self.unreadable: InvalidObject | None = None
+        for index, (_, operator, values) in enumerate(self._labels):
+            if operator in ("Gt", "Lt") and _whole(values) is None:
+                where = f"{path}.matchExpressions[{index}].values"
+                valid = f"{operator} compares with one whole number"
+                self.unreadable = InvalidObject(where, list(values), valid)
 
     @property
     def empty(self) -> bool:
@@ -69,7 +71,7 @@ class NodeTerm:
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether it holds for the node with this name and these labels."""
-        if self._never:
+        if self.empty or self.unreadable is not None:
             return False
         for key, operator, values in self._labels:
             if not _holds(labels.get(key), operator, values):

@@ -52,21 +52,28 @@ class AffinityTerm:
     ) -> bool:
         """Whether a pod of this namespace and with these labels is meant.
 
+        A new pod's own term finds the namespaces that exist, and all there are where its selector
+        holds without any label (`DoesNotExist`, `NotIn`). That is how kube-scheduler 1.36 is; for
+        terms of pods on nodes the labels of the namespace alone count.
+
         Args:
             namespace: the pod's namespace.
             labels: the pod's labels.
             namespace_labels: returns the labels of a namespace, None where there is none.
-            of_incoming: whether the term is the new pod's own; such a term finds only namespaces
-                that exist, while for one of a pod on a node a missing namespace has no labels.
+            of_incoming: whether the term is the new pod's own.
+
+        Source: kube-scheduler, framework/plugins/interpodaffinity/plugin.go,
+        `mergeAffinityTermNamespacesIfNotEmpty`.
         """
         if namespace not in self.namespaces:
-            if self.namespace_selector.nothing:
+            selector = self.namespace_selector
+            if selector.nothing:
                 return False
-            if not self.namespace_selector.everything:
+            if not (selector.everything or (of_incoming and selector.matches(_NO_LABELS))):
                 found = namespace_labels(namespace)
                 if found is None and of_incoming:
                     return False
-                if not self.namespace_selector.matches(found or _NO_LABELS):
+                if not selector.matches(found or _NO_LABELS):
                     return False
         return self.selector.matches(labels)
 

@@ -13,7 +13,6 @@ from pytest_kwait.scheduler.algorithm.malformed import (
 from pytest_kwait.scheduler.algorithm.node_selectors import NodeTerm, RequiredNodes, preferred_nodes
 from pytest_kwait.scheduler.algorithm.pod_affinity_terms import NO_POD_AFFINITY, PodAffinity
 from pytest_kwait.scheduler.algorithm.requests import (
-    ASSUMED,
     Amounts,
     HostPort,
     PodRequests,
@@ -45,6 +44,7 @@ class PodInfo:
     __slots__ = (
         "affinity",
         "assumed",
+        "assumed_before",
         "ending",
         "labels",
         "name",
@@ -64,10 +64,7 @@ class PodInfo:
         try:
             self._read(pod, started)
         except InvalidObject as error:
-            metadata = pod.get("metadata") if isinstance(pod, dict) else None
-            named = metadata if isinstance(metadata, dict) else {}
-            who = f"pod {named.get('namespace') or 'default'}/{named.get('name') or ''}"
-            raise InvalidPod(error.what.lstrip("."), error.value, error.valid, who) from None
+            raise _invalid(pod, error) from None
 
     def _read(self, pod: Mapping[str, Any], started: bool) -> None:
         if not isinstance(pod, dict):
@@ -83,8 +80,11 @@ class PodInfo:
         requests = PodRequests(pod, started=started)
         #: What it requests.
         self.requests: Amounts = countable(requests.total())
-        #: What scores take it to need of cpu and memory.
-        self.assumed: Amounts = requests.total(ASSUMED)
+        #: What scores take it to need of cpu and memory while it is on a node.
+        self.assumed: Amounts = requests.assumed()
+        #: The same before it is on one: what is requested for the pod as a whole is left out then,
+        #: as kube-scheduler 1.36 does.
+        self.assumed_before: Amounts = requests.assumed(whole=False)
         self.ports: frozenset[HostPort] = frozenset(host_ports(pod))
         self.tolerations = tolerations_of(spec)
         self.required_nodes: RequiredNodes | None = None
@@ -100,7 +100,18 @@ class PodInfo:
         #: How it is to be spread.
         self.spread = spread_constraints(spec, self.labels)
 
+    def invalid(self, error: InvalidObject) -> InvalidPod:
+        """Return `error` with the pod's name."""
+        return _invalid(self.pod, error)
+
     @property
     def key(self) -> str:
         """Its namespace and name, as events and logs have them."""
         return f"{self.namespace}/{self.name}"
+
+
+def _invalid(pod: object, error: InvalidObject) -> InvalidPod:
+    metadata = pod.get("metadata") if isinstance(pod, dict) else None
+    named = metadata if isinstance(metadata, dict) else {}
+    who = f"pod {named.get('namespace') or 'default'}/{named.get('name') or ''}"
+    return InvalidPod(error.what.lstrip("."), error.value, error.valid, who)

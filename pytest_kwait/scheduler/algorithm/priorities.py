@@ -37,14 +37,14 @@ _LEAST_IMAGES = 23 * _MEBIBYTE
 _MOST_PER_CONTAINER = 1000 * _MEBIBYTE
 
 
-def normalized(counts: Sequence[int], *, fewest_best: bool = False) -> Sequence[int] | None:
+def normalized(counts: Sequence[int], *, fewest_best: bool = False) -> Sequence[int]:
     """Return `counts` scaled so that the highest is 100, or 0 where the fewest are best.
 
     Source: kube-scheduler, framework/plugins/helper/normalize_score.go, `DefaultNormalizeScore`.
     """
     highest = max(counts, default=0)
     if highest == 0:
-        return None
+        return [MOST] * len(counts) if fewest_best else counts
     scaled = [MOST * count // highest for count in counts]
     return [MOST - score for score in scaled] if fewest_best else scaled
 
@@ -54,7 +54,7 @@ def least_allocated(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] 
 
     Source: kube-scheduler, framework/plugins/noderesources/least_allocated.go.
     """
-    asked = cycle.pod.assumed
+    asked = cycle.pod.assumed_before
     cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
     scores = []
     for info in fitting:
@@ -111,7 +111,7 @@ def discouraging_taints(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[i
     Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go, `Score`.
     """
     if not any(info.discouraging for info in fitting):
-        return None
+        return [MOST] * len(fitting)
     tolerations = cycle.pod.tolerations
     counts = [
         sum(not any(tolerates(one, taint) for one in tolerations) for taint in info.discouraging)
@@ -123,11 +123,17 @@ def discouraging_taints(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[i
 def preferred_affinity(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
     """Score the weights of the preferred node affinity terms that hold.
 
+    Raises:
+        InvalidPod: a term compares with what is no number.
+
     Source: kube-scheduler, framework/plugins/nodeaffinity/node_affinity.go, `Score`.
     """
     terms = cycle.pod.preferred_nodes
     if not terms:
         return None
+    for _, term in terms:
+        if term.unreadable is not None:
+            raise cycle.pod.invalid(term.unreadable)
     return normalized(
         [
             sum(weight for weight, term in terms if term.matches(info.name, info.labels))

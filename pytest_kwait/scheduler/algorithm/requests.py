@@ -129,18 +129,32 @@ class PodRequests:
         if spec.get("overhead"):
             self._overhead = amounts(mapping_at(spec, "overhead", "spec"), "spec.overhead")
 
-    def total(self, assumed: Amounts | None = None) -> Amounts:
+    def total(self) -> Amounts:
         """Return what the node must have free; names that are not requested are absent.
 
         The containers' sum, or the peak of an init container together with the restartable ones
         started before it where that is more; what is requested for the pod as a whole replaces
         both; overhead comes on top.
+        """
+        return self._sum({}, self._whole)
+
+    def assumed(self, *, whole: bool = True) -> Amounts:
+        """Return the same with `ASSUMED` for what a container does not request.
 
         Args:
-            assumed: what a container needs of what it does not request.
+            whole: whether what is requested for the pod as a whole counts.
+
+        Source: kube-scheduler, framework/types.go, `CalculateResource`;
+        framework/plugins/noderesources/resource_allocation.go, `calculatePodResourceRequest`.
         """
-        assumed = assumed or {}
-        if len(self._containers) == 1 and not (self._initial or self._whole or self._overhead):
+        if not (whole and self._whole):
+            return self._sum(ASSUMED, {})
+        known = self.total()
+        missing = {name: amount for name, amount in ASSUMED.items() if name not in known}
+        return self._sum(missing, self._whole)
+
+    def _sum(self, assumed: Amounts, whole: Amounts) -> Amounts:
+        if len(self._containers) == 1 and not (self._initial or whole or self._overhead):
             return {**assumed, **self._containers[0]}
         total: Amounts = {}
         for requests in self._containers:
@@ -157,7 +171,7 @@ class PodRequests:
                 _add(needed, sidecars)
                 _raise_to(peak, needed)
         _raise_to(total, peak)
-        total.update(self._whole)
+        total.update(whole)
         _add(total, self._overhead)
         return total
 

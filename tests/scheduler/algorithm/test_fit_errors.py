@@ -45,5 +45,11 @@ def test_a_pod_that_never_preempts_says_so() -> None:
     )
 
 
+def test_a_pod_for_which_no_node_was_looked_at_says_why() -> None:
+    assert fit_error([_TAINT, _TAINT], reason="pod affinity terms conflict") == (
+        "0/2 nodes are available: pod affinity terms conflict. not found"
+    )
+
+
 def test_gates_are_listed() -> None:
     assert gates_message(["a", "b"]) == "waiting for scheduling gates: [a b]"

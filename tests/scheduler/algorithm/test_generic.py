@@ -63,6 +63,16 @@ def test_a_pod_that_fits_nowhere_raises_with_each_nodes_reason() -> None:
     assert isinstance(caught.value, KwaitError)
 
 
+def test_names_that_exclude_one_another_leave_no_node() -> None:
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n1", "n2")]
+    terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    with pytest.raises(FitError) as caught:
+        Algorithm().schedule(pod(affinity=affinity), Nodes(info(name="n1"), info(name="n2")))
+    assert str(caught.value) == "0/2 nodes are available: pod affinity terms conflict. not found"
+    assert caught.value.predicates == {"NodeAffinity"}
+
+
 def test_without_nodes_nothing_is_available() -> None:
     with pytest.raises(FitError) as caught:
         Algorithm().schedule(pod(), Nodes())
