@@ -1,0 +1,181 @@
+"""KubeSchedulerConfiguration v1: its fields, their defaults, and how each is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from pytest_kwait.wait import format_duration
+
+__all__ = [
+    "API_VERSION",
+    "JSON_CONTENT",
+    "KIND",
+    "ClientConnection",
+    "Configuration",
+    "LeaderElection",
+    "PluginConfig",
+    "PluginEntry",
+    "PluginSet",
+    "Plugins",
+    "Profile",
+    "encode",
+]
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+KIND = "KubeSchedulerConfiguration"
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+JSON_CONTENT = "application/json"
+
+
+def _said(name: str, kind: str) -> dict[str, str]:
+    """Note a field's name in YAML, and the kind that its decoder goes by."""
+    return {"name": name, "kind": kind}
+
+
+def _field(name: str, kind: str, default: Any) -> Any:
+    return field(default=default, metadata=_said(name, kind))
+
+
+def _list_field(name: str, kind: str) -> Any:
+    return field(default=(), metadata=_said(name, kind))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConnection:
+    """How the API server is reached."""
+
+    kubeconfig: str = _field("kubeconfig", "string", "")
+    accept_content_types: str = _field("acceptContentTypes", "string", "")
+    content_type: str = _field("contentType", "string", JSON_CONTENT)
+    qps: float = _field("qps", "float32", 50.0)
+    burst: int = _field("burst", "int32", 100)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElection:
+    """How one of several schedulers is found; durations in seconds."""
+
+    leader_elect: bool = _field("leaderElect", "bool", True)
+    lease_duration: float = _field("leaseDuration", "duration", 15.0)
+    renew_deadline: float = _field("renewDeadline", "duration", 10.0)
+    retry_period: float = _field("retryPeriod", "duration", 2.0)
+    resource_lock: str = _field("resourceLock", "string", "leases")
+    resource_name: str = _field("resourceName", "string", "kube-scheduler")
+    resource_namespace: str = _field("resourceNamespace", "string", "kube-system")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginEntry:
+    """A plugin at an extension point; a weight of 0 is none."""
+
+    name: str = _field("name", "string", "")
+    weight: int = _field("weight", "int32", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSet:
+    """What an extension point has more, and less, than by default."""
+
+    enabled: tuple[PluginEntry, ...] = _list_field("enabled", "plugin")
+    disabled: tuple[PluginEntry, ...] = _list_field("disabled", "plugin")
+
+
+def _at(point: str) -> dict[str, str]:
+    return _said(point, "set")
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """The extension points of a profile."""
+
+    pre_enqueue: PluginSet = field(default_factory=PluginSet, metadata=_at("preEnqueue"))
+    queue_sort: PluginSet = field(default_factory=PluginSet, metadata=_at("queueSort"))
+    pre_filter: PluginSet = field(default_factory=PluginSet, metadata=_at("preFilter"))
+    filter: PluginSet = field(default_factory=PluginSet, metadata=_at("filter"))
+    post_filter: PluginSet = field(default_factory=PluginSet, metadata=_at("postFilter"))
+    pre_score: PluginSet = field(default_factory=PluginSet, metadata=_at("preScore"))
+    score: PluginSet = field(default_factory=PluginSet, metadata=_at("score"))
+    reserve: PluginSet = field(default_factory=PluginSet, metadata=_at("reserve"))
+    permit: PluginSet = field(default_factory=PluginSet, metadata=_at("permit"))
+    pre_bind: PluginSet = field(default_factory=PluginSet, metadata=_at("preBind"))
+    bind: PluginSet = field(default_factory=PluginSet, metadata=_at("bind"))
+    post_bind: PluginSet = field(default_factory=PluginSet, metadata=_at("postBind"))
+    multi_point: PluginSet = field(default_factory=PluginSet, metadata=_at("multiPoint"))
+    placement_generate: PluginSet = field(
+        default_factory=PluginSet, metadata=_said("placementGenerate", "set")
+    )
+    placement_score: PluginSet = field(
+        default_factory=PluginSet, metadata=_said("placementScore", "set")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PluginConfig:
+    """What a plugin is told."""
+
+    name: str = _field("name", "string", "")
+    args: dict[str, Any] | None = field(default=None, metadata=_said("args", "object"))
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A scheduler by its name: which plugins it has, and what they are told."""
+
+    scheduler_name: str = _field("schedulerName", "string", "")
+    percentage_of_nodes_to_score: int | None = _field("percentageOfNodesToScore", "int32", None)
+    plugins: Plugins = field(default_factory=Plugins, metadata=_said("plugins", "plugins"))
+    plugin_config: tuple[PluginConfig, ...] = _list_field("pluginConfig", "pluginConfig")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The whole of it, with the defaults of what is not said.
+
+    Source: kube-scheduler config/v1/types.go KubeSchedulerConfiguration and
+    pkg/scheduler/apis/config/v1/defaults.go; the defaults differ where this scheduler does: JSON
+    to the API server, no profiling of a Go program.
+    """
+
+    parallelism: int = _field("parallelism", "int32", 16)
+    leader_election: LeaderElection = field(
+        default_factory=LeaderElection, metadata=_said("leaderElection", "leaderElection")
+    )
+    client_connection: ClientConnection = field(
+        default_factory=ClientConnection, metadata=_said("clientConnection", "clientConnection")
+    )
+    enable_profiling: bool = _field("enableProfiling", "bool", False)
+    enable_contention_profiling: bool = _field("enableContentionProfiling", "bool", False)
+    percentage_of_nodes_to_score: int = _field("percentageOfNodesToScore", "int32", 0)
+    pod_initial_backoff_seconds: int = _field("podInitialBackoffSeconds", "int64", 1)
+    pod_max_backoff_seconds: int = _field("podMaxBackoffSeconds", "int64", 10)
+    profiles: tuple[Profile, ...] = _list_field("profiles", "profile")
+    extenders: tuple[dict[str, Any], ...] = _list_field("extenders", "object")
+    delay_cache_until_active: bool = _field("delayCacheUntilActive", "bool", False)
+
+
+def encode(configuration: Configuration) -> dict[str, Any]:
+    """Return the configuration as it is written; reading that back gives the same."""
+    return {"apiVersion": API_VERSION, "kind": KIND, **_written(configuration)}
+
+
+def _written(part: Any) -> dict[str, Any]:
+    written = {}
+    for entry in fields(part):
+        value = getattr(part, entry.name)
+        if value is None or value == ():
+            continue
+        written[entry.metadata["name"]] = _plain(value, entry.metadata["kind"])
+    return written
+
+
+def _plain(value: Any, kind: str) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(one, kind) for one in value]
+    if is_dataclass(value):
+        return _written(value)
+    if kind == "duration":
+        return format_duration(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

@@ -1,0 +1,142 @@
+"""Values as Go's flags and JSON read them, with the words in which they refuse."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import re
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.wait import to_seconds
+
+__all__ = [
+    "INT32",
+    "INT64",
+    "parse_bool",
+    "parse_duration",
+    "parse_float",
+    "parse_int",
+    "parse_ip",
+    "quote",
+]
+
+INT32 = 2**31 - 1
+INT64 = 2**63 - 1
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_BASED = re.compile(r"[+-]?0[xXoObB][0-9a-fA-F]+", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_TERM = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)", re.ASCII)
+_UNITS = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
+
+
+def quote(text: str) -> str:
+    """Return the text in double quotes, what cannot be printed escaped: Go's %q."""
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def parse_bool(text: str) -> bool:
+    """Return what the text means.
+
+    Raises:
+        ValueError: it is none of 1, t, true, 0, f, false.
+
+    Source: strconv.ParseBool of Go.
+    """
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(_refusal("ParseBool", text))
+
+
+def parse_int(text: str, most: int = INT64) -> int:
+    """Return the whole number, as digits or with a prefix 0x, 0o or 0b.
+
+    Args:
+        text: the number.
+        most: the greatest one; the least is one below its negative.
+
+    Raises:
+        ValueError: it is no whole number, or too great.
+
+    Source: strconv.ParseInt of Go with base 0.
+    """
+    if _WHOLE.fullmatch(text):
+        value = int(text)
+    elif _BASED.fullmatch(text):
+        try:
+            value = int(text, 0)
+        except ValueError:
+            raise ValueError(_refusal("ParseInt", text)) from None
+    else:
+        raise ValueError(_refusal("ParseInt", text))
+    if not -most - 1 <= value <= most:
+        raise ValueError(_refusal("ParseInt", text, "value out of range"))
+    return value
+
+
+def parse_float(text: str) -> float:
+    """Return the number, which is finite.
+
+    Raises:
+        ValueError: it is none, or too great.
+
+    Source: strconv.ParseFloat of Go, which takes infinities and NaN too.
+    """
+    if not _FLOAT.fullmatch(text):
+        raise ValueError(_refusal("ParseFloat", text))
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(_refusal("ParseFloat", text, "value out of range"))
+    return value
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as `1m30s`; it may be negative.
+
+    Raises:
+        ValueError: it is no duration, or a number lacks its unit.
+
+    Source: time.ParseDuration of Go.
+    """
+    sign = -1.0 if text.startswith("-") else 1.0
+    rest = text[1:] if text[:1] in ("-", "+") else text
+    if rest == "0":
+        return 0.0
+    terms = list(_TERM.finditer(rest))
+    if not terms or "".join(term.group() for term in terms) != rest:
+        raise ValueError(f"time: invalid duration {quote(text)}")
+    for term in terms:
+        if not term[2]:
+            raise ValueError(f"time: missing unit in duration {quote(text)}")
+        if term[2] not in _UNITS:
+            raise ValueError(f"time: unknown unit {quote(term[2])} in duration {quote(text)}")
+    try:
+        seconds = to_seconds(rest)
+    except InvalidArgument:
+        raise ValueError(f"time: invalid duration {quote(text)}") from None
+    if seconds * 10**9 > INT64:
+        raise ValueError(f"time: invalid duration {quote(text)}")
+    return sign * seconds
+
+
+def parse_ip(text: str) -> str:
+    """Return the address, without blanks around it.
+
+    Raises:
+        ValueError: it is no address.
+
+    Source: net.ParseIP of Go, in the words of pflag's IP flag.
+    """
+    try:
+        return str(ipaddress.ip_address(text.strip()))
+    except ValueError:
+        raise ValueError(f"failed to parse IP: {quote(text)}") from None
+
+
+def _refusal(function: str, text: str, why: str = "invalid syntax") -> str:
+    return f"strconv.{function}: parsing {quote(text)}: {why}"
