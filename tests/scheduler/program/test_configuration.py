@@ -223,6 +223,12 @@ def test_plugins_choose_predicates_and_priorities(
             f"{KIND}leaderElection: {{leaseDuration: soon}}",
             'leaderElection.leaseDuration: Invalid value: "soon": time: invalid duration "soon"',
         ),
+        (  # nothing is held against the default of what could not be read
+            f"{KIND}leaderElection: {{leaseDuration: soon, renewDeadline: 20s}}\n"
+            "podInitialBackoffSeconds: x\npodMaxBackoffSeconds: -1",
+            '[leaderElection.leaseDuration: Invalid value: "soon": time: invalid duration "soon",'
+            " json: cannot unmarshal string into field podInitialBackoffSeconds of type int64]",
+        ),
         (
             f"{KIND}leaderElection: {{leaseDuration: soon}}\nparallelism: 0\nbogus: 1",
             '[strict decoding error: unknown field "bogus",'

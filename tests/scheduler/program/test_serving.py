@@ -12,6 +12,7 @@ import pytest
 import trustme
 
 from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.scheduler.program import serving
 from pytest_kwait.scheduler.program.authentication import Authenticator
 from pytest_kwait.scheduler.program.authorization import Authorizer
 from pytest_kwait.scheduler.program.certificates import client_authorities, serving_context
@@ -98,6 +99,14 @@ def test_silent_clients_keep_nobody_waiting(server: Server, tmp_path: Path) -> N
     finally:
         for connection in silent:
             connection.close()
+
+
+def test_client_without_a_handshake_is_left(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_SLOW", 0.05)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as silent:
+        assert silent.recv(1) == b""
 
 
 def test_connection_is_kept_for_the_next_request(server: Server, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""kwait-scheduler as a program: started by its name, watched from outside, ended by signals."""

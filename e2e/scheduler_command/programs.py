@@ -1,0 +1,135 @@
+"""The program as suites start it, and callers of its endpoints."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait import wait
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+__all__ = ["Caller", "Program", "command_line"]
+
+ENOUGH = 30.0
+"""Seconds for what comes within one or two."""
+
+
+def command_line(*flags: object) -> list[str]:
+    """Return the command; by its module where only the sources are installed."""
+    script = Path(sys.executable).with_name("kwait-scheduler")
+    program = [str(script)] if script.exists() else [sys.executable, "-m", MODULE]
+    return [*program, *map(str, flags)]
+
+
+MODULE = "pytest_kwait.scheduler.command"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: by a token, by a client certificate, or as nobody."""
+
+    token: str | None = None
+    certificate: tuple[str, str] | None = None
+
+    @classmethod
+    def of(cls, client: ApiClient) -> Caller:
+        """Return the user of an official client."""
+        configuration: Any = client.configuration
+        keys = configuration.api_key
+        token = keys.get("BearerToken") or keys.get("authorization")
+        if token:
+            return cls(token.removeprefix("Bearer "))
+        return cls(certificate=(configuration.cert_file, configuration.key_file))
+
+
+class Program:
+    """A running kwait-scheduler.
+
+    Args:
+        log: the file for what it writes.
+        *flags: beside the address and the port it serves on.
+    """
+
+    def __init__(self, log: Path, *flags: object) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self._log = log
+        serving = ("--bind-address=127.0.0.1", f"--secure-port={self.port}")
+        with log.open("w") as file:
+            self._process = subprocess.Popen(
+                command_line(*serving, *flags), stdout=file, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def log(self) -> str:
+        """What it has written."""
+        return self._log.read_text()
+
+    def get(self, path: str, caller: Caller | None = None) -> tuple[int, str]:
+        """Return status and text of what it serves to a caller."""
+        caller = caller or Caller()
+        tls = ssl.create_default_context()
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE  # its certificate is made at its start
+        if caller.certificate is not None:
+            tls.load_cert_chain(*caller.certificate)
+        headers = {"Authorization": f"Bearer {caller.token}"} if caller.token else {}
+        request = urllib.request.Request(f"https://127.0.0.1:{self.port}{path}", headers=headers)
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
+        )
+        try:
+            with opener.open(request, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def until(self, path: str, text: str, caller: Caller | None = None) -> str:
+        """Return what a path shows once a line of it matches."""
+        shown = ""
+
+        def shows() -> bool:
+            nonlocal shown
+            assert self._process.poll() is None, self.log
+            try:
+                _, shown = self.get(path, caller)
+            except OSError:
+                return False
+            return re.search(text, shown, re.MULTILINE) is not None
+
+        try:
+            wait.poll_immediate(0.05, ENOUGH, shows)
+        except wait.ErrWaitTimeout:
+            message = f"{path} does not show {text!r} but: {shown}\n{self.log}"
+            raise AssertionError(message) from None
+        return shown
+
+    def until_ready(self) -> None:
+        """Return once it serves and its caches are filled."""
+        self.until("/readyz", "^ok$")
+
+    def terminate(self, number: int = signal.SIGTERM) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def ended(self) -> int:
+        """Return the status that it ends with."""
+        return self._process.wait(ENOUGH)
+
+    def stop(self) -> None:
+        """Have it gone, however it is."""
+        self._process.kill()
+        self._process.wait(ENOUGH)

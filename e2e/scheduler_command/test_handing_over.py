@@ -1,0 +1,71 @@
+"""Two schedulers of one name: one acts, the other takes over."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+from .conftest import LEASE
+
+if TYPE_CHECKING:
+    from .conftest import Site
+
+RETRY = ("--leader-elect-retry-period=500ms",)
+SHORT = (*RETRY, "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s")
+LONGEST_PAUSE = 0.5 * 2.2
+"""Between two tries of a candidate: the retry period, jittered."""
+SLACK = 5.0
+"""For a machine that is busy with other things."""
+
+
+@pytest.mark.parametrize(
+    ("number", "flags", "within"),
+    [
+        # A leader that is asked to end gives its lease of 15 seconds back …
+        (signal.SIGTERM, RETRY, LONGEST_PAUSE + SLACK),
+        # … and one that is killed leaves its lease of 3 seconds to run out.
+        (signal.SIGKILL, SHORT, 3 + LONGEST_PAUSE + SLACK),
+    ],
+    ids=["SIGTERM", "SIGKILL"],
+)
+def test_the_next_one_takes_over(
+    site: Site, number: signal.Signals, flags: tuple[str, ...], within: float
+) -> None:
+    config = f"--config={site.configuration()}"
+    first = site.start(*flags, config)
+    leader = site.holder()
+    second = site.start(*flags, config)
+    second.until_ready()
+    site.place("before")
+    assert site.holder() == leader
+
+    begun = SYSTEM_CLOCK.monotonic()
+    first.terminate(number)
+    assert first.ended() == (0 if number is signal.SIGTERM else -number), first.log
+    site.holder(leader)
+    assert SYSTEM_CLOCK.monotonic() - begun < within
+    site.place("after")
+
+
+def test_whoever_loses_its_lease_ends(site: Site) -> None:
+    # This one keeps no caches before it leads.
+    text = f"delayCacheUntilActive: true\nprofiles: [{{schedulerName: {site.scheduler}}}]\n"
+    program = site.start(*SHORT, f"--config={site.configuration(text)}")
+    leader = site.holder()
+    site.place("web")
+    program.until_ready()
+    site.kwait.apply(
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": LEASE},
+            "spec": {"holderIdentity": "thief", "leaseDurationSeconds": 60},
+        }
+    )
+    assert program.ended() == 1, program.log
+    assert program.log.endswith("\nError: lost lease\n")
+    assert site.holder(leader) == "thief"

@@ -1,0 +1,155 @@
+"""One scheduler: configured, started, watched, asked for its metrics, and stopped."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import kubernetes.client
+import pytest
+
+from .conftest import LEASE
+from .programs import Caller, command_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .conftest import Site
+
+REVIEWS = ("authentication", "authorization")
+
+
+def account(site: Site, name: str) -> Caller:
+    """Make a service account and return it as a caller."""
+    core = kubernetes.client.CoreV1Api(site.kwait.client)
+    site.kwait.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+    request: Any = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer: Any = core.create_namespaced_service_account_token(name, site.kwait.namespace, request)
+    return Caller(answer.status.token)
+
+
+@pytest.fixture
+def metrics_role(site: Site) -> Iterator[str]:
+    """Let the service account `reader` read metrics."""
+    name, namespace = f"metrics-{site.kwait.namespace}", site.kwait.namespace
+    group = "rbac.authorization.k8s.io"
+    site.kwait.create(
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+        },
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": namespace}],
+        },
+    )
+    yield name
+    for kind in ("clusterrole", "clusterrolebinding"):
+        site.kwait.delete(f"{kind}/{name}")
+
+
+def test_from_its_configuration_to_its_end(site: Site) -> None:
+    written = site.folder / "written.yaml"
+    reviews = [f"--{review}-kubeconfig={site.kubeconfig}" for review in REVIEWS]
+
+    # The configuration is written, and means the same when it is read back.
+    config = f"--config={site.configuration()}"
+    subprocess.run(
+        command_line(*site.flags, config, f"--write-config-to={written}"), check=True, timeout=30
+    )
+    again = site.folder / "again.yaml"
+    subprocess.run(
+        command_line(f"--config={written}", f"--write-config-to={again}"), check=True, timeout=30
+    )
+    assert again.read_text() == written.read_text()
+
+    # It fills its caches, leads, and places the pods that name it.
+    program = site.start(f"--config={written}", *reviews)
+    program.until_ready()
+    site.holder()
+    site.place("web")
+
+    # Everybody may ask for its health; its metrics are for who may read them.
+    assert program.get("/healthz?verbose") == (
+        200,
+        "[+]leaderElection ok\nhealthz check passed\n",
+    )
+    admin = Caller.of(site.kwait.client)
+    metrics = program.until("/metrics", "schedule_attempts_total.*scheduled", admin)
+    scheduled = f'{{profile="{site.scheduler}",result="scheduled"}} 1.0'
+    assert f"scheduler_schedule_attempts_total{scheduled}" in metrics
+    assert 'scheduler_pending_pods{queue="active"} 0.0' in metrics
+    assert f'leader_election_master_status{{name="{LEASE}"}} 1.0' in metrics
+    assert site.scheduler in program.get("/configz", admin)[1]
+    nobody, stranger, other = Caller(), Caller("unknown"), account(site, "other")
+    assert program.get("/metrics", stranger)[0] == 401
+    assert program.get("/metrics", nobody)[0] == 403
+    status, text = program.get("/metrics", other)
+    assert status == 403
+    assert f'serviceaccount:{site.kwait.namespace}:other\\" cannot get path' in text
+
+    # Asked to end it gives up its lease.
+    program.terminate()
+    assert program.ended() == 0, program.log
+    assert not site.kwait.get(f"lease/{LEASE}")["spec"].get("holderIdentity")
+
+
+@pytest.mark.needs("authorization")
+@pytest.mark.usefixtures("metrics_role")
+def test_a_role_opens_the_metrics(site: Site) -> None:
+    reader = account(site, "reader")
+    program = site.start(
+        *(f"--{review}-kubeconfig={site.kubeconfig}" for review in REVIEWS),
+        "--authorization-webhook-cache-unauthorized-ttl=0s",
+        "--leader-elect=false",
+        f"--config={site.configuration()}",
+    )
+    program.until("/metrics", "^scheduler_pending_pods", reader)
+    assert program.get("/configz", reader)[0] == 403
+
+
+def test_several_names_without_an_election(site: Site) -> None:
+    names = [f"{site.scheduler}-{letter}" for letter in "ab"]
+    profiles = ", ".join(f"{{schedulerName: {name}}}" for name in names)
+    program = site.start(
+        f"--config={site.configuration(f'profiles: [{profiles}]')}",
+        "--leader-elect=false",
+        "--feature-gates=ComponentFlagz=false",
+    )
+    program.until_ready()
+    for number, name in enumerate(names):
+        site.place(f"web-{number}", name)
+    # Without anybody to ask, nobody is known, and only health is shown.
+    assert program.get("/metrics", Caller("unknown"))[0] == 403
+    program.terminate(signal.SIGINT)
+    assert program.ended() == 0, program.log
+    assert not site.kwait.list("lease")
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (["--secure_prot=1"], "unknown flag: --secure-prot (did you mean --secure-port?)"),
+        (
+            ["--leader-elect-lease-duration=1s", "--kube-api-burst=-1"],
+            "[clientConnection.burst: Invalid value: -1: must be non-negative,"
+            ' leaderElection.leaseDuration: Invalid value: "1s": must be greater than'
+            " `RenewDeadline`]",
+        ),
+        (["--kubeconfig=/nowhere/x"], "stat /nowhere/x: no such file or directory"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(flags: list[str], error: str) -> None:
+    ended = subprocess.run(
+        command_line(*flags), capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert [line for line in ended.stderr.splitlines() if line[0] not in "IW"] == [
+        f"Error: {error}"
+    ]

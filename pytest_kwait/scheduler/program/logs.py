@@ -1,0 +1,50 @@
+"""Logs on stderr, in the form of Kubernetes' programs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+__all__ = ["DETAILS", "set_up_logs"]
+
+DETAILS = 4
+"""The verbosity from which on each step is logged."""
+
+_LETTERS = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "F"}
+_OURS = "pytest_kwait"
+
+
+class _Format(logging.Formatter):
+    """A line as klog writes it: `I1121 11:08:20.134597   13246 module.py:106] text`.
+
+    Source: k8s.io/klog v2 klog.go formatHeader.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).astimezone()
+        letter = _LETTERS.get(record.levelname, "I")
+        place = f"{record.process or 0:7d} {record.filename}:{record.lineno}"
+        text = record.getMessage()
+        if record.exc_info:
+            text = f"{text}\n{self.formatException(record.exc_info)}"
+        return f"{letter}{at:%m%d %H:%M:%S.%f} {place}] {text}"
+
+
+def set_up_logs(verbosity: int, stream: TextIO | None = None) -> logging.Handler:
+    """Write the logs of the scheduler from now on.
+
+    Args:
+        verbosity: as `-v` has it.
+        stream: where to; stderr by default.
+
+    Returns the handler, to be flushed, and taken away again by whoever goes on without.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_Format())
+    logger = logging.getLogger(_OURS)
+    logger.setLevel(logging.DEBUG if verbosity >= DETAILS else logging.INFO)
+    logger.addHandler(handler)
+    logger.propagate = False
+    return handler
