@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.workloads.manifest import deployment
-from e2e.workloads.sets import replication_controller
-from pytest_kwait import rolling_update
+from e2e.raising import raises
+from e2e.workloads.manifest import NEVER_READY, deployment, replica_set
+from e2e.workloads.sets import daemon_set, replication_controller, stateful_set
+from pytest_kwait import WaitTimeout, rolling_update
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait import Bench
 
 
@@ -41,3 +45,72 @@ def test_a_new_template_gets_into_the_pods(kwait: Bench) -> None:
     )
 
     assert new["metadata"]["labels"]["version"] == "2"
+
+
+def test_three_pods_one_by_one(kwait: Bench, kwait_rolling_update: Callable[..., Any]) -> None:
+    """A pause after each: no two of the new pods are made at the same time."""
+    kwait.create(replication_controller("web", 3))
+    kwait.wait_for("pods", "condition=Ready", selector="app=web", count=3)
+    before = {each["metadata"]["uid"] for each in kwait.list("pods")}
+
+    pods = kwait_rolling_update("rc/web", "1100ms", mode="watch")
+
+    assert not before & {each["metadata"]["uid"] for each in pods}
+    assert len({each["metadata"]["creationTimestamp"] for each in pods}) == 3
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        replication_controller("web", 2),
+        replica_set("web", 2),
+        deployment("web", 2),
+        pytest.param(stateful_set("web", 2), marks=pytest.mark.needs("StatefulSet")),
+        pytest.param(daemon_set("web"), marks=pytest.mark.needs("DaemonSet")),
+    ],
+    ids=lambda made: made["kind"],
+)
+def test_strictly_each_replacement_is_ready_before_the_next_deletion(
+    kwait: Bench, made: dict[str, Any]
+) -> None:
+    """A pod is told by its UID: a stateful set gives the old names to the new ones."""
+    target = f"{made['kind']}/web"
+    count = made["spec"].get("replicas") or 1
+    kwait.create(made)
+    kwait.wait_for("pods", "condition=Ready", selector="app=web", count=count)
+    before = {each["metadata"]["uid"] for each in kwait.list("pods")}
+
+    pods = kwait.rolling_update(target, 0, strict=True)
+
+    assert len(pods) == count
+    assert not before & {each["metadata"]["uid"] for each in pods}
+    in_order = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    for earlier, later in itertools.pairwise(in_order):
+        assert ready_since(earlier) <= later["metadata"]["creationTimestamp"]
+
+
+def test_a_replacement_that_never_becomes_ready_keeps_the_others(kwait: Bench) -> None:
+    """The old pods were ready before the template changed; one of them is spared."""
+    kwait.create(replication_controller("web", 2))
+    kwait.wait_for("pods", "condition=Ready", selector="app=web", count=2)
+    changed = replication_controller("web", 2)
+    changed["spec"]["template"]["spec"]["containers"][0] |= NEVER_READY
+    kwait.apply(changed)
+
+    with raises(WaitTimeout, r"did not have a ready pod in the place of web-\w+ within 2s: 0 of 1"):
+        kwait.rolling_update("rc/web", 0, strict=True, timeout="2s")
+
+    old = [pod for pod in kwait.list("pods") if ready_since(pod)]
+    assert len(old) == 1
+
+
+def ready_since(pod: dict[str, Any]) -> str:
+    """Return when a pod became ready; empty for one that is not."""
+    return next(
+        (
+            str(each["lastTransitionTime"])
+            for each in pod["status"].get("conditions") or ()
+            if each["type"] == "Ready" and each["status"] == "True"
+        ),
+        "",
+    )

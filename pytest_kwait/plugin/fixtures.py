@@ -183,3 +183,9 @@ def kwait_leader_election(
             return candidates
 
         yield election
+
+
+@pytest.fixture
+def kwait_rolling_update(kwait: Bench) -> Callable[..., list[dict[str, Any]]]:
+    """Delete the pods of a controller one by one until all are others, as kwait.rolling_update."""
+    return kwait.rolling_update

@@ -5,117 +5,44 @@ Source: kubernetes v0.7 pkg/kubecfg/kubecfg.go, Update.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+import contextlib
+import logging
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from pytest_kwait.api.objects import ObjectMeta
-from pytest_kwait.api.resource import DEPLOYMENTS, PODS
+from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.pending import PENDING, PendingWait
+from pytest_kwait.engine.report import WaitReport
+from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.engine.timeouts import TIMEOUTS
-from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.resources.controllers import parse_controller, selector_of
-from pytest_kwait.resources.pods import (
-    PodFields,
-    controller_uid,
-    is_finished,
-    is_terminating,
-    phase_label,
-)
-from pytest_kwait.resources.workload_conditions import WorkloadCondition
-from pytest_kwait.wait.durations import to_seconds
+from pytest_kwait.resources.pods import PodFields, is_finished, is_terminating
+from pytest_kwait.resources.rolling_update_conditions import PodsAreBack, ReplacementsReady, is_of
+from pytest_kwait.wait.durations import format_duration, to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Iterator
 
     from kubernetes.client import ApiClient
 
     from pytest_kwait.api.resource import Resource
+    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.engine.options import WaitSettings
     from pytest_kwait.wait.durations import Duration
 
-__all__ = ["PodsAreBack", "rolling_update"]
+__all__ = ["rolling_update"]
 
-_BACK = "back"
+_SHORTEST = 0.1
+"""Seconds left to a part for which there is no time: enough for a look."""
 
-
-class _ControllerFields(TypedDict, total=False):
-    metadata: ObjectMeta
-    spec: dict[str, Any] | None
-
-
-class PodsAreBack(WorkloadCondition):
-    """A controller has as many pods again as it had, without those that were deleted.
-
-    Args:
-        resource: its kind.
-        namespace: where it is.
-        controller: its name.
-        count: how many pods it had.
-        deleted: the UIDs of those that were deleted.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
-    """
-
-    def __init__(
-        self,
-        resource: Resource,
-        namespace: str,
-        controller: str,
-        count: int,
-        deleted: Collection[str],
-    ) -> None:
-        noun = "pod" if count == 1 else "pods"
-        super().__init__(
-            resource,
-            namespace,
-            controller,
-            f"have {count} {noun} again",
-            _ControllerFields,
-            pods=None,
-            what="target",
-        )
-        self._count = count
-        self._deleted = frozenset(deleted)
-        self._new = Tally(self._state)
-
-    def owned(self, selector: str) -> Sequence[Source]:
-        """Return the source of its pods."""
-        return (Source(PODS, self.namespace, self._new, selector=selector, fields=PodFields),)
-
-    @property
-    def tally(self) -> Tally:
-        """Its pods."""
-        return self._new
-
-    def _state(self, pod: dict[str, Any], _: Doom | None) -> State:
-        if not _is_of(pod, self.workload.resource, self.workload.uid):
-            return State("of another owner")
-        if is_terminating(pod) or pod["metadata"].get("uid") in self._deleted:
-            return State("being deleted")
-        if is_finished(pod):
-            return State(phase_label(pod))
-        return State(phase_label(pod), (_BACK,), keep=True)
-
-    def verdict(self) -> Verdict:
-        """Judge by the count alone, as upstream: what state the pods are in does not matter."""
-        absent = self.workload.absence() or self.workload.ending()
-        if absent is not None:
-            return absent
-        back = self._new.count(_BACK)
-        if back == self._count:
-            return Met()
-        noun = "pod" if self._count == 1 else "pods"
-        return Pending(f"{back} of {self._count} {noun}: {self._new.summary() or 'none'}")
-
-    def result(self) -> Any:
-        """Return the pods, sorted by name."""
-        return self._new.objects(PODS)
+_log = logging.getLogger("pytest_kwait.wait")
 
 
 def rolling_update(
@@ -123,6 +50,9 @@ def rolling_update(
     namespace: str,
     target: str,
     update_period: Duration = 60.0,
+    *,
+    strict: bool = False,
+    within: Duration | None = None,
     **options: Unpack[WaitOptions],
 ) -> list[dict[str, Any]]:
     """Delete the pods of a controller one by one; return those that came in their place.
@@ -133,43 +63,180 @@ def rolling_update(
     pods that are still being deleted as back. The controller makes the new pods from its template
     as it is: change that first. They need not be ready.
 
+    With `strict`, which upstream has not, the next pod is deleted only once a new one is ready for
+    each that was deleted before, and all that are returned are ready.
+
+    What it is at is shown and logged as for every wait.
+
     Args:
         client: the official client.
         namespace: where the controller is.
         target: `rc/web`, or any other controller of pods.
         update_period: the pause after each pod; 0 or more.
-        **options: `timeout` (of the last part; default: `rolling_update`, 300 s), `poll` (default:
-            5 s), `mode` (default: `poll`; `watch` ends with the change) and the other options of
-            every wait.
+        strict: whether each replacement must be ready before the next deletion.
+        within: the limit of all of it, pauses included; None for none. Nothing is deleted where
+            the pauses alone take longer.
+        **options: `timeout` (of the last part, with `strict` of each replacement; default:
+            `rolling_update`, 300 s), `poll` (default: 5 s), `mode` (default: `poll`, with `strict`
+            `watch`; `watch` ends with the change) and the other options of every wait.
 
     Raises:
         ApiError: the controller is not there, or the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: the controller was deleted meanwhile.
-        WaitTimeout: the count did not come back within the limit.
+        InvalidArgument: an argument that cannot be meant, or no time for it.
+        WaitFailed: the controller was deleted meanwhile, or with `strict` a replacement is stuck.
+        WaitTimeout: the count, or a replacement, did not come within the limit.
     """
     check_namespace(namespace)
     resource, name = parse_controller("target", target)
     period = to_seconds(update_period, what="update_period")
+    if not isinstance(strict, bool):
+        raise InvalidArgument("strict", strict, "use True or False")
+    whole = None if within is None else to_seconds(within, what="within", allow_zero=False)
     given = {key: value for key, value in options.items() if value is not None}
-    defaults = {"mode": "poll", "poll": TIMEOUTS["rolling_update_poll"].seconds}
+    defaults: dict[str, Any] = {"poll": TIMEOUTS["rolling_update_poll"].seconds}
+    if not strict:
+        defaults["mode"] = "poll"
     settings = resolve({**options, **defaults, **given}, timeout="rolling_update")
     session = Session.of(client)
-    uid, pods = _read(session, resource, namespace, name, target)
-    for pod in pods:
-        _delete(session, namespace, pod)
-        session.clock.sleep(period)
-    deleted = [pod["metadata"].get("uid") or "" for pod in pods]
-    condition = PodsAreBack(resource, namespace, name, len(pods), deleted)
-    condition.workload.uid = uid
-    return cast("list[dict[str, Any]]", wait_for_condition(session, condition, settings))
+    update = _RollingUpdate(session, resource, namespace, name, settings, whole)
+    uid, pods = _read(session, resource, namespace, name, target, update.deadline)
+    if whole is not None and len(pods) * period > whole:
+        raise InvalidArgument(
+            "update_period",
+            update_period,
+            f"{len(pods)} pods take {format_duration(len(pods) * period)} with it, and all of it "
+            f"must end within {format_duration(whole)}",
+        )
+    return update.run(uid, pods, period, strict=strict)
+
+
+class _RollingUpdate:
+    """One of them, from its first deletion to its result.
+
+    Args:
+        session: who asks the server.
+        resource: the controller's kind.
+        namespace: where it is.
+        name: its name.
+        settings: the options of its waits.
+        whole: the limit of all of it, in seconds from now; None for none.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        settings: WaitSettings,
+        whole: float | None,
+    ) -> None:
+        self._session = session
+        self._resource = resource
+        self._namespace = namespace
+        self._name = name
+        self._settings = settings
+        self._started = session.clock.monotonic()
+        self._timeline = Timeline()
+        self._goal = ""
+        self.deadline = Deadline.after(whole, session.clock)
+        self._expected = self.deadline
+
+    def run(
+        self, uid: str, pods: list[dict[str, Any]], period: float, *, strict: bool
+    ) -> list[dict[str, Any]]:
+        """Delete and wait; return the new pods."""
+        count = len(pods)
+        noun = "pod" if count == 1 else "pods"
+        self._goal = f"have its {count} {noun} replaced one by one"
+        most = count * period + self._settings.timeout * (count if strict else 1)
+        self._expected = self.deadline.at_most(most)
+        old = [pod["metadata"].get("uid") or "" for pod in pods]
+        place = (self._resource, self._namespace, self._name, uid)
+        names: list[str] = []
+        replaced: list[dict[str, Any]] = []
+        for pod in pods:
+            names.append(pod["metadata"]["name"])
+            with self._pending():
+                self._say(f"deleting pod {names[-1]}, {len(names)} of {count}")
+                self._delete(pod)
+            if strict:
+                replaced = self._await(ReplacementsReady(*place, old, names))
+            with self._pending():
+                self._session.clock.sleep(min(period, self.deadline.remaining))
+        if strict:
+            return replaced
+        self._say(f"deleted {count} of {count} {noun}")
+        return self._await(PodsAreBack(*place, count, old))
+
+    def _await(self, condition: Condition) -> list[dict[str, Any]]:
+        limit = self._settings.timeout
+        if self.deadline.remaining < limit:
+            # In tenths, for the sake of the message.
+            limit = max(math.floor(self.deadline.remaining * 10) / 10, _SHORTEST)
+        begun = self._elapsed
+        try:
+            found = wait_for_condition(
+                self._session, condition, replace(self._settings, timeout=limit)
+            )
+        except (WaitTimeout, WaitFailed) as error:
+            if not isinstance(error.report, WaitReport):
+                raise
+            kind = WaitTimeout if isinstance(error, WaitTimeout) else WaitFailed
+            raise kind(report=self._told_whole(error.report, begun)) from None
+        return cast("list[dict[str, Any]]", found)
+
+    def _told_whole(self, report: WaitReport, begun: float) -> WaitReport:
+        """Return the facts of a part that failed, with what was done before it."""
+        for change in (*report.timeline.first, *report.timeline.latest):
+            self._timeline.record(begun + change.at, change.text)
+        return replace(report, timeline=self._timeline)
+
+    @property
+    def _elapsed(self) -> float:
+        return self._session.clock.monotonic() - self._started
+
+    @property
+    def _subject(self) -> str:
+        noun = self._resource.singular or self._resource.kind.lower()
+        return f"{noun} {self._namespace}/{self._name}"
+
+    @contextlib.contextmanager
+    def _pending(self) -> Iterator[None]:
+        """Let what is done be seen as a wait is."""
+        pending = PendingWait(
+            self._subject, self._goal, self._expected, self._timeline, self._started
+        )
+        with PENDING.entered(pending):
+            yield
+
+    def _say(self, text: str) -> None:
+        at = self._elapsed
+        self._timeline.record(at, text)
+        after = format_duration(round(at, 1))
+        _log.info("%s to %s: after %s: %s", self._subject, self._goal, after, text)
+
+    def _delete(self, pod: dict[str, Any]) -> None:
+        limit = self.deadline.at_most(TIMEOUTS["single_call"].seconds)
+        metadata = pod["metadata"]
+        try:
+            retrying(
+                lambda left: self._session.delete(
+                    PODS, metadata["name"], self._namespace, uid=metadata.get("uid"), deadline=left
+                ),
+                limit,
+            )
+        except ApiError as error:
+            # Gone already, or replaced by a namesake, which is new.
+            if error.status not in (404, 409):
+                raise
 
 
 def _read(
-    session: Session, resource: Resource, namespace: str, name: str, target: str
+    session: Session, resource: Resource, namespace: str, name: str, target: str, whole: Deadline
 ) -> tuple[str, list[dict[str, Any]]]:
     """Return a controller's UID and the pods of its replica selector, sorted by name."""
-    deadline = Deadline.after(TIMEOUTS["single_call"].seconds, session.clock)
+    deadline = whole.at_most(TIMEOUTS["single_call"].seconds)
     found = retrying(lambda left: session.get(resource, name, namespace, deadline=left), deadline)
     selector = selector_of(resource, found.get("spec") or {})
     if selector is None:
@@ -184,30 +251,8 @@ def _read(
     pods = [
         item.object
         for item in listed.items
-        if _is_of(item.object, resource, uid)
+        if is_of(item.object, resource, uid)
         and not is_terminating(item.object)
         and not is_finished(item.object)
     ]
     return uid, sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
-
-
-def _is_of(pod: dict[str, Any], resource: Resource, uid: str) -> bool:
-    """Whether a selected pod is the controller's, or nobody's; upstream knew no owners."""
-    # The pods of a Deployment are controlled by its ReplicaSets.
-    return resource == DEPLOYMENTS or controller_uid(pod) in ("", uid)
-
-
-def _delete(session: Session, namespace: str, pod: dict[str, Any]) -> None:
-    deadline = Deadline.after(TIMEOUTS["single_call"].seconds, session.clock)
-    metadata = pod["metadata"]
-    try:
-        retrying(
-            lambda left: session.delete(
-                PODS, metadata["name"], namespace, uid=metadata.get("uid"), deadline=left
-            ),
-            deadline,
-        )
-    except ApiError as error:
-        # Gone already, or replaced by a namesake, which is new.
-        if error.status not in (404, 409):
-            raise

@@ -122,7 +122,7 @@ VERB_ROWS = (
     ("restart", "target", "what it has restarted", "restarting", "deployment"),
     (
         "rolling_update",
-        "target, update_period=60.0",
+        "target, update_period=60.0, *, strict=False, within=None",
         "pods in the place of those it has deleted",
         "rolling_update",
         "rolling_update",

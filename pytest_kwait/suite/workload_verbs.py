@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+import math
+from typing import Any, cast
 
+from pytest_kwait.errors import WaitTimeout
 from pytest_kwait.resources.catalogue import VERBS
 from pytest_kwait.suite.bound_wait import BoundWait
 from pytest_kwait.suite.place import Place
 from pytest_kwait.suite.settings import DEFAULT
-
-if TYPE_CHECKING:
-    from pytest_kwait.wait.durations import Duration
+from pytest_kwait.wait.durations import Duration, to_seconds
 
 __all__ = ["WorkloadVerbs"]
+
+_AT_THE_END = 0.5
+"""Seconds left of a test's limit at which something was ended by it."""
 
 
 class WorkloadVerbs(Place):
@@ -51,28 +54,47 @@ class WorkloadVerbs(Place):
         return cast("dict[str, Any]", self._verb("restart")(target, **options))
 
     def rolling_update(
-        self, target: str, update_period: Duration = 60.0, **options: Any
+        self, target: str, update_period: Duration = 60.0, *, strict: bool = False, **options: Any
     ) -> list[dict[str, Any]]:
         """Delete the pods of a controller one by one; return those that came in their place.
+
+        All of it ends before the test's own limit, pauses included.
 
         Args:
             target: `rc/web`, or any other controller of pods.
             update_period: the pause after each pod; 0 or more.
-            **options: `namespace`, and the options of every wait. Unless they are set, what is back
-                is polled for every 5 s.
+            strict: whether each replacement must be ready before the next deletion.
+            **options: `within`, the limit of all of it, `namespace`, and the options of every wait.
+                Unless they are set, what is back is polled for every 5 s; with `strict` it is
+                watched.
 
         Raises:
             ApiError: the controller is not there, or the server refuses.
-            InvalidArgument: an argument that cannot be meant.
-            WaitFailed: the controller was deleted meanwhile.
-            WaitTimeout: the count did not come back within the limit (`rolling_update`).
+            InvalidArgument: an argument that cannot be meant, or pauses that take too long.
+            WaitFailed: the controller was deleted meanwhile, or with `strict` a replacement is
+                stuck.
+            WaitTimeout: the count, or a replacement, did not come within the limit
+                (`rolling_update`).
         """
         terms = self._terms()
-        if terms.settings.source("mode") == DEFAULT:
+        if not strict and terms.settings.source("mode") == DEFAULT:
             options.setdefault("mode", "poll")
         if terms.settings.source("poll") == DEFAULT:
             options.setdefault("poll", terms.timeouts["rolling_update_poll"])
-        replaced = self._verb("rolling_update")(target, update_period, **options)
+        allowance = terms.allowance()
+        if allowance is not None:
+            options["within"] = _least(options.get("within"), allowance.seconds)
+        try:
+            replaced = self._verb("rolling_update")(target, update_period, strict=strict, **options)
+        except WaitTimeout as error:
+            left = terms.allowance()
+            if (
+                left is not None
+                and left.seconds < _AT_THE_END
+                and not getattr(error, "__notes__", ())
+            ):
+                error.add_note(f"all of it had to end before {left.reason}")
+            raise
         return cast("list[dict[str, Any]]", replaced)
 
     def delete_and_wait(self, target: str, **options: Any) -> None:
@@ -91,3 +113,9 @@ class WorkloadVerbs(Place):
 
     def _verb(self, name: str) -> BoundWait:
         return BoundWait(VERBS[name], self._terms())
+
+
+def _least(given: Duration | None, left: float) -> Duration:
+    """Return the shorter of a limit and what is left, in tenths, for the sake of messages."""
+    left = max(math.floor(left * 10) / 10, 0.1)
+    return left if given is None else min(to_seconds(given, what="within", allow_zero=False), left)

@@ -141,11 +141,13 @@ def test_nobody_makes_others(client: ApiClient, session: WritingSession) -> None
 
 
 ORPHANED = """\
-replicationcontroller ci-1/web can no longer have 1 pod again: the replicationcontroller was
-    deleted
-  awaited   replicationcontroller ci-1/web to have 1 pod again
+replicationcontroller ci-1/web can no longer have 1 pod again after its rolling update: the
+    replicationcontroller was deleted
+  awaited   replicationcontroller ci-1/web to have 1 pod again after its rolling update
   limit     5m0s, ended after 10s (poll mode)
   timeline
-       0.0s  0 of 1 pod: none
-      10.0s  the replicationcontroller was deleted
+       0.0s  deleting pod web-a, 1 of 1
+       1.0s  deleted 1 of 1 pod
+       1.0s  0 of 1 pod: none
+      11.0s  the replicationcontroller was deleted
   try: kubectl --namespace ci-1 get events"""

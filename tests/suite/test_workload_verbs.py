@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.resources.catalogue import VERBS
 from pytest_kwait.suite.bench import Bench
-from pytest_kwait.suite.bound_wait import Terms
+from pytest_kwait.suite.bound_wait import Allowance, Terms
 from pytest_kwait.suite.namespaces import Owner
 from pytest_kwait.suite.settings import Settings
 
 from .fakes import FakeCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}
@@ -37,10 +37,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     return noted
 
 
-def make_bench(settings: Settings) -> Bench:
+def make_bench(
+    settings: Settings, allowance: Callable[[], Allowance | None] = lambda: None
+) -> Bench:
     cluster = FakeCluster()
     client = cluster.client()
-    terms = Terms(client, "ci-1", settings, settings.timeouts())
+    terms = Terms(client, "ci-1", settings, settings.timeouts(), allowance)
     owner = Owner("r1", "tests/test_x.py::test_y", "test_y")
     return Bench(
         cluster, client, "ci-1", owner=owner, terms=lambda: terms, folders=list, owned=True
@@ -84,6 +86,45 @@ def test_a_rolling_update_polls_unless_told_otherwise(bench: Bench, calls: list[
     ]
     taken = [(each["mode"], each["poll"], each["timeout"]) for _, _, each in calls]
     assert taken == [("poll", 5.0, 300.0), ("watch", 1, 300.0), ("watch", 3, 300.0)]
+
+
+def test_a_strict_rolling_update_watches(bench: Bench, calls: list[Call]) -> None:
+    bench.rolling_update("rc/web", strict=True)
+
+    ((_, _, options),) = calls
+    assert (options["strict"], options["mode"], options["poll"]) == (True, "watch", 5.0)
+    assert "within" not in options
+
+
+def test_a_rolling_update_ends_before_the_tests_own_limit(calls: list[Call]) -> None:
+    left = [Allowance(80.06, "the test's own timeout of 1m30s (pytest-timeout)")]
+    bench = make_bench(Settings(), lambda: left[0])
+    bench.rolling_update("rc/web")
+    bench.rolling_update("rc/web", within="20s")
+    bench.rolling_update("rc/web", within="200s")
+
+    assert [(each["within"], each["timeout"]) for _, _, each in calls] == [
+        (80.0, 80.0),
+        (20.0, 80.0),
+        (80.0, 80.0),
+    ]
+
+
+def test_a_rolling_update_says_that_the_tests_limit_has_ended_it(
+    calls: list[Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "the test's own timeout of 10m0s (pytest-timeout)"
+    left = [Allowance(590.0, reason)]
+
+    def take_long(*_: Any, **__: Any) -> None:
+        left[0] = Allowance(0.0, reason)
+        raise WaitTimeout("not back")
+
+    monkeypatch.setattr(import_module(VERBS["rolling_update"].module), "rolling_update", take_long)
+    with pytest.raises(WaitTimeout) as caught:
+        make_bench(Settings(), lambda: left[0]).rolling_update("rc/web")
+
+    assert caught.value.__notes__ == [f"all of it had to end before {reason}"]
 
 
 def test_what_was_created_is_awaited_where_it_is(bench: Bench, calls: list[Call]) -> None:
