@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -11,9 +12,10 @@ import pytest
 
 from e2e.faults.catalogue import SILENCES
 from e2e.faults.families import PodSetWait
-from e2e.faults.place import Place, config_map
+from e2e.faults.place import Place, config_map, template
 from pytest_kwait import cache, wait_for, wait_for_pods_running
-from pytest_kwait.api.resource import CONFIG_MAPS
+from pytest_kwait.api.resource import CONFIG_MAPS, NODES, PODS
+from pytest_kwait.scheduler import ConfigFactory, Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,20 +40,23 @@ def place(kwait: Bench) -> Place:
 
 
 @contextmanager
-def informed(trial: Trial, place: Place, *resources: str) -> Iterator[cache.SharedInformerFactory]:
-    """Run informers over the proxy, synced and watching."""
+def informed(
+    trial: Trial, place: Place, *resources: str, watches: int = 1
+) -> Iterator[cache.SharedInformerFactory]:
+    """Run informers over the proxy, synced, with so many watches open in all."""
     factory = cache.SharedInformerFactory(trial.client, place.namespace)
     for resource in resources:
         factory.informer_for(resource)
     with factory:
         cache.wait_for_cache_sync(factory, timeout=LIMIT)
-        trial.proxy.wait_until_watched(len(resources))
+        trial.proxy.wait_until_watched(watches)
         yield factory
 
 
 def sent(trial: Trial, verb: str) -> list[str]:
-    """What was asked of this verb, in order."""
-    labels = [request.label for request in trial.proxy.requests]
+    """What was asked of this verb, in order; the further pages of a list are part of it."""
+    requests = [request for request in trial.proxy.requests if "continue=" not in request.target]
+    labels = [request.label for request in requests]
     return [label for label in labels if label.startswith(f"{verb} ")]
 
 
@@ -161,3 +166,38 @@ def test_pods_are_waited_for_by_the_scope_of_all_namespaces(trials: Trials, plac
             assert trial.family.is_right(wait.result(LIMIT))
         assert sent(trial, "watch") == ["watch pods"]
         assert sent(trial, "list") == ["list pods"] * 2
+
+
+def test_a_scheduler_an_informer_and_a_wait_have_one_watch_of_pods(
+    trials: Trials, place: Place
+) -> None:
+    """The scheduler's own informers are enough: nobody has to hand them on."""
+    with trials.of(Silent(place, "scheduled")) as [trial], ThreadPoolExecutor(2) as pool:
+        stop = threading.Event()
+        scheduler = ConfigFactory(trial.client, scheduler_names=("one-watch",)).create()
+        running = pool.submit(Scheduler(scheduler).run, stop)
+        try:
+            cache.wait_for_cache_sync(scheduler.informers, timeout=LIMIT)
+            trial.proxy.wait_until_watched(2)
+            with informed(trial, place, "pods", watches=2) as factory:
+                wait = pool.submit(
+                    wait_for,
+                    trial.client,
+                    place.namespace,
+                    "pod/placed",
+                    "jsonpath={.spec.nodeName}",
+                    timeout=LIMIT,
+                )
+                pod = {"apiVersion": "v1", "kind": "Pod", **template("placed")}
+                pod["spec"]["schedulerName"] = "one-watch"
+                place.create(PODS, pod)
+                found: Any = wait.result(LIMIT)
+                pods = factory.informer_for("pods").store
+                has_it = partial(contains, pods.list_keys, f"{place.namespace}/placed")
+                cache.wait_for_cache_sync(has_it, timeout=LIMIT)
+            nodes = scheduler.informers.informer_for(NODES).lister()
+            assert nodes.get(found["spec"]["nodeName"])["kind"] == "Node"
+            assert sorted(sent(trial, "watch")) == ["watch nodes", "watch pods"]
+        finally:
+            stop.set()
+        running.result(LIMIT)
