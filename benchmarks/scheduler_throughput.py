@@ -1,0 +1,279 @@
+"""How many pods a second our scheduler places: bar half of kube-scheduler's in the same run.
+
+Run it as `python -m benchmarks.scheduler_throughput [ROUNDS] [PODS] [NODES]`. It starts an etcd
+and a kube-apiserver of its own, with nodes that nobody runs and without controllers.
+
+In turns each scheduler is started in a process of its own with all pods pending, with its default
+profile and the same limits on requests. What counts is the time from the first binding to the last
+as one watch shows them. The same watch sees to it that no pod is bound twice and no node takes more
+than it has.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kubernetes import config
+
+from e2e.controlplane import assets
+from e2e.controlplane.readiness import Readiness
+from e2e.controlplane.servers import ControlPlane
+from pytest_kwait.api.resource import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from pytest_kwait.api.session import Session
+from pytest_kwait.cache import ListWatch, SharedInformer, wait_for_cache_sync
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+
+    from e2e.controlplane.processes import Component
+
+BAR = 0.5
+LIMITS = ((5000, 5000), (50, 100))
+LIMIT = 300.0
+NAMESPACE = "throughput"
+CORES = 1200
+POD_CORES = 100
+
+
+@dataclass
+class Bindings:
+    """What a watch shows of one scheduler's work."""
+
+    wanted: int
+    nodes: dict[str, str] = field(default_factory=dict)
+    first: float = 0.0
+    last: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def see(self, pod: dict[str, Any]) -> None:
+        """Take note of a pod that has changed."""
+        name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
+        if not node:
+            return
+        if name not in self.nodes:
+            self.last = SYSTEM_CLOCK.monotonic()
+            self.first = self.first or self.last
+        known = self.nodes.setdefault(name, node)
+        if known != node:
+            self.wrong.append(f"{name} was bound to {known} and to {node}")
+        if len(self.nodes) == self.wanted:
+            self.done.set()
+
+    @property
+    def rate(self) -> float:
+        """Pods per second."""
+        return (self.wanted - 1) / (self.last - self.first)
+
+    def check(self) -> None:
+        """Exit if a pod was bound twice, or not at all, or a node has too many."""
+        full = CORES // POD_CORES
+        counts = Counter(self.nodes.values())
+        self.wrong += [f"{node} has {count} pods" for node, count in counts.items() if count > full]
+        if len(self.nodes) < self.wanted:
+            self.wrong.append(f"{self.wanted - len(self.nodes)} pods were not bound")
+        if self.wrong:
+            sys.exit("\n".join(self.wrong))
+
+
+def main() -> int:
+    """Print both rates for each limit; exit 1 below the bar at the first."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    pods = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    nodes = int(sys.argv[3]) if len(sys.argv) > 3 else 100
+    failed = False
+    with tempfile.TemporaryDirectory() as folder, control_plane(Path(folder)) as kubeconfig:
+        session = Session.of(
+            config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
+        )
+        prepare(session, nodes)
+        print(f"{pods} pods on {nodes} nodes, pods bound per second")
+        for qps, burst in LIMITS:
+            ours: list[float] = []
+            peer: list[float] = []
+            for number in range(rounds if qps == LIMITS[0][0] else 1):
+                turns: list[tuple[list[float], Callable[..., Any]]] = [
+                    (ours, our_scheduler),
+                    (peer, kube_scheduler),
+                ]
+                for rates, start in turns if number % 2 else reversed(turns):
+                    rates.append(one_round(session, pods, start, kubeconfig, qps, burst))
+            ratio = statistics.median(a / b for a, b in zip(ours, peer, strict=True))
+            print(f"  at most {qps} requests a second, {burst} at once")
+            for name, rates in (("pytest_kwait.scheduler", ours), ("kube-scheduler", peer)):
+                told = "  ".join(f"{rate:6.0f}" for rate in rates)
+                print(f"    {name:<24} median {statistics.median(rates):6.0f}   each {told}")
+            print(f"    median of paired ratios {ratio:.2f}, bar {BAR}")
+            failed = failed or ratio < BAR
+    print("  no pod was bound twice, no node has more than it can take")
+    return int(failed)
+
+
+@contextmanager
+def control_plane(folder: Path) -> Iterator[Path]:
+    """Run etcd and kube-apiserver; give the kubeconfig."""
+    (folder / "logs").mkdir()
+    plane = ControlPlane(folder, assets.build(), None)
+    components: list[Component] = []
+
+    def check() -> None:
+        for component in components:
+            component.check()
+
+    try:
+        for component in plane.storage_and_server():
+            component.start()
+            components.append(component)
+        Readiness(plane, check).server()
+        plane.kubeconfig(folder / "kubeconfig")
+        yield folder / "kubeconfig"
+    finally:
+        for component in reversed(components):
+            component.stop()
+
+
+def prepare(session: Session, nodes: int) -> None:
+    """Make nodes that are ready, and a namespace in which pods can be made."""
+    deadline = Deadline.after(LIMIT)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    session.create(NAMESPACES, namespace, deadline=deadline)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    session.create(SERVICE_ACCOUNTS, account, NAMESPACE, deadline=deadline)
+    room = {"cpu": f"{CORES}m", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+    for number in range(nodes):
+        name = f"node-{number:03}"
+        made = session.create(
+            NODES,
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+                "status": {"capacity": room, "allocatable": room},
+            },
+            deadline=deadline,
+        )
+        # Admission taints every new node as not ready.
+        session.replace(NODES, {**made, "spec": {}}, deadline=deadline)
+
+
+def one_round(
+    session: Session,
+    pods: int,
+    start: Callable[[Path, int, int, ExitStack], object],
+    kubeconfig: Path,
+    qps: int,
+    burst: int,
+) -> float:
+    """Make the pods, start a scheduler, and return its rate."""
+    everything = PODS.path(NAMESPACE)
+    deadline = Deadline.after(LIMIT)
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+    session.request("DELETE", everything, body=body, deadline=deadline)
+    make_pods(session, pods, deadline)
+    bindings = Bindings(pods)
+    informer = SharedInformer(ListWatch(session, PODS, NAMESPACE))
+    informer.add_event_handler(update=lambda _old, new: bindings.see(new))
+    with informer, ExitStack() as cleanup:
+        wait_for_cache_sync(informer)
+        start(kubeconfig, qps, burst, cleanup)
+        bindings.done.wait(deadline.remaining)
+        # A second binding would come right after.
+        SYSTEM_CLOCK.sleep(0.5)
+    bindings.check()
+    return bindings.rate
+
+
+def make_pods(session: Session, pods: int, deadline: Deadline) -> None:
+    """Make the pods by eight threads."""
+    numbers = iter(range(pods))
+    lock = threading.Lock()
+
+    def make() -> None:
+        while True:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                return
+            session.create(PODS, pod(f"pod-{number:05}"), NAMESPACE, deadline=deadline)
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def pod(name: str) -> dict[str, Any]:
+    """Return a pod like those of a controller."""
+    requests = {"cpu": f"{POD_CORES}m", "memory": "100Mi"}
+    container = {"name": "c", "image": "nowhere/none", "resources": {"requests": requests}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "throughput"}},
+        "spec": {"containers": [container]},
+    }
+
+
+def kube_scheduler(kubeconfig: Path, qps: int, burst: int, cleanup: ExitStack) -> None:
+    """Start kube-scheduler with its default profile."""
+    connection = {"kubeconfig": str(kubeconfig), "qps": qps, "burst": burst}
+    settings = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": connection,
+        "leaderElection": {"leaderElect": False},
+    }
+    file = kubeconfig.with_name("kube-scheduler.json")
+    file.write_text(json.dumps(settings))
+    log = cleanup.enter_context(kubeconfig.with_name("kube-scheduler.log").open("w"))
+    process = subprocess.Popen(
+        [str(assets.build() / "kube-scheduler"), f"--config={file}", "--secure-port=0"],
+        stdout=log,
+        stderr=log,
+    )
+    cleanup.callback(process.wait)
+    cleanup.callback(process.kill)
+
+
+def our_scheduler(kubeconfig: Path, qps: int, burst: int, cleanup: ExitStack) -> None:
+    """Start ours with its default algorithm."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=run_ours, args=(theirs, str(kubeconfig), qps, burst))
+    process.start()
+    theirs.close()
+    cleanup.callback(process.join)
+    cleanup.callback(ours.close)
+
+
+def run_ours(pipe: Connection, kubeconfig: str, qps: int, burst: int) -> None:
+    """Schedule until the pipe is closed."""
+    from pytest_kwait.scheduler import ConfigFactory, Scheduler
+
+    client = config.new_client_from_config(kubeconfig)  # type: ignore[no-untyped-call]
+    stop = threading.Event()
+
+    def wait_for_the_end() -> None:
+        pipe.poll(None)
+        stop.set()
+
+    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    Scheduler(ConfigFactory(client, qps=qps, burst=burst).create()).run(stop)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
