@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.engine.timeouts import Timeouts
     from pytest_kwait.plugin.informing import InformersMaker
+    from pytest_kwait.plugin.scheduling import SchedulerMaker
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.candidates import Candidates
     from pytest_kwait.suite.namespaces import Namespaces
@@ -189,3 +190,13 @@ def kwait_leader_election(
 def kwait_rolling_update(kwait: Bench) -> Callable[..., list[dict[str, Any]]]:
     """Delete the pods of a controller one by one until all are others, as kwait.rolling_update."""
     return kwait.rolling_update
+
+
+@pytest.fixture
+def kwait_scheduler(request: pytest.FixtureRequest) -> Iterator[SchedulerMaker]:
+    """Run a scheduler for this test under a name of its own, with an algorithm of your choice."""
+    activate(request.config)
+    from pytest_kwait.plugin.scheduling import SchedulerMaker
+
+    with SchedulerMaker(request) as maker:
+        yield maker

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm.generic import Algorithm, FitError
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
     from pytest_kwait.scheduler.binding import Binder
-    from pytest_kwait.scheduler.config import DEFAULT_SCHEDULER, Config, ConfigFactory
+    from pytest_kwait.scheduler.config import DEFAULT_SCHEDULER, Config, ConfigFactory, PlacesPods
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
     from pytest_kwait.scheduler.scheduler import Scheduler
 
@@ -30,6 +30,7 @@ __all__ = [
     "ConfigFactory",
     "FitError",
     "NodeInfo",
+    "PlacesPods",
     "Scheduler",
     "SchedulerMetrics",
 ]
@@ -42,6 +43,7 @@ _HOMES = {
     "ConfigFactory": "config",
     "FitError": "algorithm.generic",
     "NodeInfo": "algorithm.node_info",
+    "PlacesPods": "config",
     "Scheduler": "scheduler",
     "SchedulerMetrics": "metrics",
 }

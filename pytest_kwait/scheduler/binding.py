@@ -66,7 +66,7 @@ class PodBinder:
     def __init__(self, session: _Creates) -> None:
         self._session = session
 
-    def __call__(self, pod: Pod, node: str, *, deadline: Deadline) -> None:
+    def __call__(self, pod: Mapping[str, Any], node: str, *, deadline: Deadline) -> None:
         """Bind.
 
         Raises:

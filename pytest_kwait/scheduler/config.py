@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait import wait
 from pytest_kwait.api.flow_control import NoLimit, RateLimiter, TokenBucket
@@ -26,15 +26,33 @@ from pytest_kwait.scheduler.scheduling_failure import SchedulingFailure
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.scheduler.algorithm.cycle import NodeLister
     from pytest_kwait.scheduler.queued_pod import QueuedPod
 
-__all__ = ["DEFAULT_SCHEDULER", "Config", "ConfigFactory"]
+__all__ = ["DEFAULT_SCHEDULER", "Config", "ConfigFactory", "PlacesPods"]
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler of pods that name none."""
 
 _EVENT_THREADS = 2
 _EVENT_FLUSH = 1.0
+
+
+class PlacesPods(Protocol):
+    """An `Algorithm`, or anything else that finds nodes for pods."""
+
+    def schedule(self, pod: Mapping[str, Any], node_lister: NodeLister, /) -> str:
+        """Return the name of the node that a pod goes to.
+
+        Args:
+            pod: the Pod as the API has it.
+            node_lister: lists the nodes with the pods on them.
+
+        Raises:
+            FitError: it fits none; it is tried again when something has changed.
+            Exception: anything else; it is tried again after a while.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +76,7 @@ class Config:
         clock: passes the time.
     """
 
-    algorithms: Mapping[str, Algorithm]
+    algorithms: Mapping[str, PlacesPods]
     next_pod: Callable[[wait.Context], QueuedPod | None]
     node_lister: PodCache
     error: Callable[[QueuedPod, Exception, float], None]
@@ -108,8 +126,8 @@ class ConfigFactory:
         self,
         client: ApiClient | Session,
         *,
-        scheduler_names: Sequence[str] | Mapping[str, Algorithm] = (DEFAULT_SCHEDULER,),
-        algorithm: Algorithm | None = None,
+        scheduler_names: Sequence[str] | Mapping[str, PlacesPods] = (DEFAULT_SCHEDULER,),
+        algorithm: PlacesPods | None = None,
         qps: float | None = None,
         burst: int | None = None,
         bind_threads: int = 4,
@@ -211,8 +229,8 @@ class ConfigFactory:
 
 
 def _algorithms(
-    names: Sequence[str] | Mapping[str, Algorithm], algorithm: Algorithm | None
-) -> Mapping[str, Algorithm]:
+    names: Sequence[str] | Mapping[str, PlacesPods], algorithm: PlacesPods | None
+) -> Mapping[str, PlacesPods]:
     if isinstance(names, str) or not names or not all(names):
         raise InvalidArgument("scheduler_names", names, "one name at least, or names to algorithms")
     if isinstance(names, Mapping):

@@ -1,0 +1,1 @@
+"""Schedulers of one's own."""

@@ -1,0 +1,52 @@
+"""Pods that ask for a scheduler, and nodes that nobody runs to put them on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_kwait import Bench
+
+NodeMaker = Callable[..., str]
+
+
+@pytest.fixture
+def fake_node(kwait: Bench) -> NodeMaker:
+    """Make a node that has room and a label of this test; others' pods are kept from it."""
+
+    def make(name: str, *, cpu: str = "4", **labels: str) -> str:
+        room = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+        (made,) = kwait.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {
+                    "name": f"{name}.{kwait.namespace}",
+                    "labels": {"e2e": kwait.namespace, **labels},
+                },
+                "spec": {"taints": [{"key": "e2e", "effect": "NoSchedule"}]},
+                "status": {"capacity": room, "allocatable": room},
+            }
+        )
+        return str(made["metadata"]["name"])
+
+    return make
+
+
+def pod(name: str, scheduler: str, **spec: Any) -> dict[str, Any]:
+    """Return a pod that tolerates every node and asks for a scheduler."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "main", "image": "busybox:1.36", "command": ["sleep", "60"]}],
+            **spec,
+        },
+    }
