@@ -113,7 +113,7 @@ def test_refused_pods_fail_the_test_with_the_reason_and_once(
 
 
 def test_a_scheduler_that_ends_by_itself_fails_the_teardown(
-    pytester: pytest.Pytester, fake_cluster: FakeCluster
+    pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(
         """
@@ -125,7 +125,7 @@ def test_a_scheduler_that_ends_by_itself_fails_the_teardown(
             kwait_scheduler(name="mine")
         """
     )
-    result = pytester.runpytest()
+    result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
         ["scheduler mine ended before it was stopped: RuntimeError: no pod today"]
