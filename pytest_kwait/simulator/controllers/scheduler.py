@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.fit_errors import FitError
 from pytest_kwait.scheduler.algorithm.generic import Algorithm
 from pytest_kwait.scheduler.algorithm.malformed import InvalidPod
 from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
 from pytest_kwait.scheduler.algorithm.predicates import waiting_gates
+from pytest_kwait.scheduler.algorithm.spread_constraints import (
+    controller_reference,
+    spread_selectors,
+)
 from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
@@ -17,6 +21,8 @@ from pytest_kwait.simulator.objects import Obj, name_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from pytest_kwait.simulator.cluster_api import ClusterApi
 
 __all__ = ["SCHEDULER_NAME", "Scheduler"]
@@ -27,6 +33,12 @@ SCHEDULER_NAME = "default-scheduler"
 # each try. Source: kube-scheduler, scheduling_queue.go, `DefaultPodInitialBackoffDuration`.
 _BACKOFF_FIRST = 1.0
 _BACKOFF_MOST = 10.0
+
+_OWNERS = {
+    "ReplicationController": "replicationcontrollers",
+    "ReplicaSet": "replicasets.apps",
+    "StatefulSet": "statefulsets.apps",
+}
 
 
 class Scheduler:
@@ -52,6 +64,20 @@ class Scheduler:
     def list(self) -> list[NodeInfo]:
         """Return all nodes with the pods on them."""
         return [*self._nodes.values()]
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of a namespace; None where there is none of that name."""
+        namespace = self._api.find("namespaces", name)
+        return None if namespace is None else namespace["metadata"].get("labels") or {}
+
+    def spread_selectors(self, pod: Obj) -> Sequence[Mapping[str, Any]]:
+        """Return the label selectors of the services and of the controller of `pod`."""
+        namespace = pod["metadata"]["namespace"]
+        reference, controller = controller_reference(pod), None
+        if reference is not None:
+            kind, name = reference
+            controller = self._api.find(_OWNERS[kind], name, namespace)
+        return spread_selectors(pod, self._api.list("services", namespace), controller)
 
     def _node_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         name = name_of(new)
@@ -82,6 +108,8 @@ class Scheduler:
                 self._nodes[node].add(new)
             else:
                 self._homeless.setdefault(node, {})[new["metadata"]["uid"]] = new
+            if old is None or not old["spec"].get("nodeName") or _labels(old) != _labels(new):
+                self._try_refused(_asks_for_pods)
         elif key not in self._refused and self._is_ours(new):
             self._queue.add(key)
         elif key in self._refused and old is not None and old["spec"] != new["spec"]:
@@ -98,9 +126,15 @@ class Scheduler:
         name = pod["spec"].get("schedulerName", SCHEDULER_NAME)
         return name == SCHEDULER_NAME and not is_being_deleted(pod) and not waiting_gates(pod)
 
-    def _try_refused(self) -> None:
+    def _try_refused(self, whom: Callable[[Obj], bool] | None = None) -> None:
         for key in self._refused:
-            self._retry(key)
+            if whom is None or self._is(whom, key):
+                self._retry(key)
+
+    def _is(self, whom: Callable[[Obj], bool], key: str) -> bool:
+        namespace, name = split_key(key)
+        pod = self._api.find("pods", name, namespace)
+        return pod is not None and whom(pod)
 
     def _retry(self, key: str) -> None:
         tries = self._refused.get(key, 1)
@@ -155,6 +189,16 @@ class Scheduler:
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):
                 raise
+
+
+def _labels(obj: Obj) -> object:
+    return obj["metadata"].get("labels")
+
+
+def _asks_for_pods(pod: Obj) -> bool:
+    """Whether a pod that comes elsewhere can make room for this one."""
+    affinity = pod["spec"].get("affinity") or {}
+    return "podAffinity" in affinity or "topologySpreadConstraints" in pod["spec"]
 
 
 def _concerns_pods(node: Obj) -> tuple[object, ...]:

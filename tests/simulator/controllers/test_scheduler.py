@@ -148,3 +148,75 @@ def test_pods_of_a_node_that_is_gone_are_removed(cluster: Cluster) -> None:
 )
 def test_taints_follow_from_the_state_of_a_node(node: Obj, taints: list[tuple[str, str]]) -> None:
     assert wanted_taints(node) == taints
+
+
+def _term(app: str) -> Obj:
+    return {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": app}},
+    }
+
+
+def _required(*terms: Obj) -> Obj:
+    return {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
+
+
+def test_a_pod_waits_for_the_one_that_it_wants_to_be_beside(cluster: Cluster) -> None:
+    together = {"podAffinity": _required(_term("db"))}
+    cluster.create("pods", "web", pod_spec("sleep", "9", affinity=together))
+    cluster.run(1)
+    assert "2 node(s) didn't match pod affinity rules" in cluster.events("web")[0]
+    cluster.create("pods", "other", pod_spec("sleep", "9"))
+    cluster.run(20)
+    assert "nodeName" not in cluster.get("pods", "web")["spec"]
+    cluster.change("pods", "other", lambda pod: pod["metadata"].update(labels={"app": "db"}))
+    cluster.run(20)
+    beside = cluster.get("pods", "other")["spec"]["nodeName"]
+    assert cluster.get("pods", "web")["spec"]["nodeName"] == beside
+
+
+def test_namespaces_are_selected_by_their_labels(cluster: Cluster) -> None:
+    cluster.api.modify(
+        "namespaces", NAMESPACE, "", lambda one: one["metadata"]["labels"].update(team="red")
+    )
+    cluster.create("pods", "db", pod_spec("sleep", "9"))
+    cluster.change("pods", "db", lambda pod: pod["metadata"].update(labels={"app": "db"}))
+    cluster.run(1)
+    where = cluster.get("pods", "db")["spec"]["nodeName"]
+    for team, name in (("red", "apart"), ("blue", "anywhere")):
+        term = {**_term("db"), "namespaceSelector": {"matchLabels": {"team": team}}}
+        affinity = {"podAntiAffinity": _required(term), "podAffinity": None}
+        cluster.create("pods", name, pod_spec("sleep", "9", affinity=affinity))
+    cluster.run(1)
+    assert cluster.get("pods", "apart")["spec"]["nodeName"] != where
+    assert cluster.get("pods", "anywhere")["spec"]["nodeName"]
+
+
+def test_pods_of_a_service_are_spread_over_the_nodes(cluster: Cluster) -> None:
+    """The second node has more room; without the service the pods would go there."""
+    filling = {"nodeName": "kwait-node-1", "container": {"resources": {"requests": {"cpu": "4"}}}}
+    cluster.create("pods", "filling", pod_spec("sleep", "99", **filling))
+    cluster.create(
+        "services", "web", {"selector": {"app": "web"}, "ports": [{"port": 80, "protocol": "TCP"}]}
+    )
+    for name in ("a", "b"):
+        made = {"metadata": {"name": name, "labels": {"app": "web"}}, "spec": _asking("100m")}
+        cluster.api.create("pods", made, NAMESPACE)
+        cluster.run(0.1)
+    assert {cluster.get("pods", name)["spec"]["nodeName"] for name in ("a", "b")} == {
+        "kwait-node-1",
+        "kwait-node-2",
+    }
+
+
+def test_a_pod_that_cannot_be_read_is_said_to_be_one_and_others_go_on(cluster: Cluster) -> None:
+    expression = {"key": "size", "operator": "Gt", "values": ["large"]}
+    preferred = [{"weight": 1, "preference": {"matchExpressions": [expression]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    cluster.create("pods", "p", pod_spec("sleep", "9", affinity=affinity))
+    cluster.create("pods", "good", pod_spec("sleep", "9"))
+    cluster.run(1)
+    assert conditions(cluster.get("pods", "p")) == {"PodScheduled": "False SchedulerError"}
+    (event,) = cluster.events("p")
+    assert event.endswith("is not valid: Gt compares with one whole number")
+    assert cluster.get("pods", "good")["spec"]["nodeName"]

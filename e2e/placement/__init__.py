@@ -1,0 +1,1 @@
+"""Where pods go, and what is said of those that go nowhere."""

@@ -1,0 +1,217 @@
+"""Our algorithm beside kube-scheduler: the same nodes fit, for the same reasons, as well.
+
+Needs a control plane of its own: run by `python -m e2e.controlplane run -- pytest e2e/placement`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.controlplane import assets
+from e2e.controlplane.patience import rest, until
+from e2e.faults.plane import running_plane
+from pytest_kwait.api.session import Session
+from pytest_kwait.clock import Deadline
+from pytest_kwait.clusters.provider import connect
+from pytest_kwait.scheduler.algorithm import Algorithm, FitError, InvalidPod, NodeInfo
+from pytest_kwait.scheduler.algorithm.spread_constraints import spread_selectors
+
+from .referee import NAME, Referee, running_referee
+from .worlds import NAMESPACES, OVERHEAD_CLASS, SERVICES, World, made_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+WORLDS = range(10)
+NODES = 12
+PLACED = 30
+WAITING = 20
+TIMEOUT = 60.0
+
+Obj = dict[str, Any]
+
+
+class Cluster:
+    """A real cluster whose nodes and pods nobody runs, and its scheduler."""
+
+    def __init__(self, session: Session, referee: Referee) -> None:
+        self._session = session
+        self.referee = referee
+
+    def send(self, method: str, path: str, body: Obj | None = None, **query: Any) -> Any:
+        """Return the server's answer."""
+        answer = self._session.request(
+            method, path, body=body, query=query, deadline=Deadline.after(TIMEOUT)
+        )
+        return json.loads(answer.data)
+
+    def prepare(self) -> None:
+        """Make the namespaces, their services, and the runtime class with overhead."""
+        for name, labels in NAMESPACES.items():
+            self.send("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        for name, selector in SERVICES.items():
+            service = {
+                "metadata": {"name": "some"},
+                "spec": {"selector": selector, "ports": [{"port": 80}]},
+            }
+            self.send("POST", f"/api/v1/namespaces/{name}/services", service)
+        overhead = {"podFixed": {"cpu": "250m", "memory": "64Mi"}}
+        self.send(
+            "POST",
+            "/apis/node.k8s.io/v1/runtimeclasses",
+            {"metadata": {"name": OVERHEAD_CLASS}, "handler": "runc", "overhead": overhead},
+        )
+        accounts = "/api/v1/serviceaccounts"
+        assert until(lambda: self._namespaces(accounts) >= set(NAMESPACES), TIMEOUT)
+
+    def fill(self, world: World) -> None:
+        """Make the nodes and the pods on them."""
+        with ThreadPoolExecutor(4) as pool:
+            nodes = [pool.submit(self.send, "POST", "/api/v1/nodes", node) for node in world.nodes]
+            placed = [pool.submit(self._place, pod) for pod in world.placed]
+            for made in (*nodes, *placed):
+                made.result()
+        assert until(lambda: all(map(is_settled, self.nodes())), TIMEOUT)
+        # Its scheduler sees it a little later than we do.
+        rest(0.5)
+
+    def clear(self) -> None:
+        """Remove all nodes and pods."""
+        for name in NAMESPACES:
+            self.send("DELETE", f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds=0)
+        self.send("DELETE", "/api/v1/nodes")
+
+    def nodes(self) -> list[Obj]:
+        """Return the nodes as they are now."""
+        found: list[Obj] = self.send("GET", "/api/v1/nodes")["items"]
+        return found
+
+    def list(self) -> list[NodeInfo]:
+        """Return all nodes with the pods on them, as our algorithm sees them."""
+        infos = {node["metadata"]["name"]: NodeInfo(node) for node in self.nodes()}
+        for pod in self.send("GET", "/api/v1/pods")["items"]:
+            if pod["spec"].get("nodeName"):
+                infos[pod["spec"]["nodeName"]].add(pod)
+        return list(infos.values())
+
+    def answer(self, pod: Obj) -> tuple[Obj, str]:
+        """Return the pod as the server took it, and what the scheduler's condition says of it."""
+        path = pods_of(pod)
+        pod["spec"]["schedulerName"] = NAME
+        taken = self.send("POST", path, pod)
+        one = f"{path}/{pod['metadata']['name']}"
+        messages: list[str] = []
+
+        def is_answered() -> bool:
+            conditions = self.send("GET", one)["status"].get("conditions", [])
+            messages.extend(each["message"] for each in conditions if each["status"] == "False")
+            return bool(messages)
+
+        assert until(is_answered, TIMEOUT, 0.01)
+        self.send("DELETE", one, gracePeriodSeconds=0)
+        return taken, messages[0]
+
+    def _place(self, pod: Obj) -> None:
+        path = pods_of(pod)
+        self.send("POST", path, pod)
+        if "ending" in pod["metadata"].get("annotations", {}):
+            self.send("DELETE", f"{path}/{pod['metadata']['name']}")
+
+    def _namespaces(self, path: str) -> set[str]:
+        return {each["metadata"]["namespace"] for each in self.send("GET", path)["items"]}
+
+
+class Snapshot:
+    """The nodes as they were, and the namespaces: what our algorithm is given."""
+
+    def __init__(self, nodes: Sequence[NodeInfo]) -> None:
+        self._nodes = nodes
+
+    def list(self) -> Sequence[NodeInfo]:
+        """Return all nodes with the pods on them."""
+        return self._nodes
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of a namespace."""
+        return {"kubernetes.io/metadata.name": name, **NAMESPACES.get(name, {})}
+
+    def spread_selectors(self, pod: Obj) -> Sequence[Mapping[str, Any]]:
+        """Return the selectors of the services of a pod."""
+        selector = SERVICES.get(pod["metadata"]["namespace"])
+        return spread_selectors(pod, [{"spec": {"selector": selector}}], None)
+
+
+def pods_of(pod: Obj) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
+
+
+def is_settled(node: Obj) -> bool:
+    """Whether its taints say what its state is; the server and a controller write them."""
+    keys = {each["key"] for each in node["spec"].get("taints", ())}
+    cordoned = "node.kubernetes.io/unschedulable" in keys
+    return "node.kubernetes.io/not-ready" not in keys and cordoned is bool(
+        node["spec"].get("unschedulable")
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    programs = os.environ.get("KUBEBUILDER_ASSETS", "")
+    if not Path(programs).is_relative_to(assets.storage()) or not programs:
+        pytest.skip("only `python -m e2e.controlplane run` has a kube-scheduler to compare with")
+    folder = tmp_path_factory.mktemp("placement")
+    with (
+        running_plane(folder / "cluster") as plane,
+        running_referee(Path(programs) / "kube-scheduler", plane.kubeconfig, folder) as referee,
+    ):
+        cluster = Cluster(Session.of(connect(plane.kubeconfig).client()), referee)
+        cluster.prepare()
+        yield cluster
+
+
+def test_the_same_nodes_fit_for_the_same_reasons_and_as_well(cluster: Cluster) -> None:
+    """200 pods, 20 each in ten clusters: feasible nodes, failure texts, and scores by plugin."""
+    ours: dict[str, list[str]] = {}
+    theirs: dict[str, list[str]] = {}
+    said: dict[str, str] = {}
+    heard: dict[str, str] = {}
+    scores: dict[str, dict[str, int]] = {}
+    algorithm = Algorithm()
+    for seed in WORLDS:
+        world = made_up(seed, NODES, PLACED, WAITING)
+        cluster.fill(world)
+        snapshot = Snapshot(cluster.list())
+        for pod in world.waiting:
+            name = pod["metadata"]["name"]
+            taken, message = cluster.answer(pod)
+            ours[name] = sorted(algorithm.feasible(taken, snapshot))
+            theirs[name] = cluster.referee.feasible.get(name, [])
+            if "the value must be an integer" in message:
+                # The server takes it, and no scheduler can make sense of it.
+                with pytest.raises(InvalidPod, match="compares with one whole number"):
+                    algorithm.schedule(taken, snapshot)
+            elif len(ours[name]) > 1:
+                scores[name] = algorithm.scores(taken, snapshot)
+            elif not ours[name]:
+                with pytest.raises(FitError) as caught:
+                    algorithm.schedule(taken, snapshot)
+                said[name], heard[name] = str(caught.value), message
+        cluster.clear()
+
+    assert ours == theirs
+    assert said == heard
+    assert scores == {
+        pod: {node: sum(by_plugin.values()) for node, by_plugin in nodes.items()}
+        for pod, nodes in cluster.referee.scores().items()
+    }
+    # None of it is empty talk.
+    fitting = [len(nodes) for nodes in ours.values()]
+    assert len(fitting) == len(WORLDS) * WAITING
+    assert sum(count == 0 for count in fitting) > 20
+    assert sum(1 < count < NODES for count in fitting) > 100
