@@ -200,6 +200,8 @@ if TYPE_CHECKING:
     from pytest_kwait.resources.webhooks import wait_for_webhook_ready
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.bound_wait import BoundWait
+    from pytest_kwait.suite.candidate import Candidate
+    from pytest_kwait.suite.candidates import Candidates
     from pytest_kwait.suite.manifests import InvalidManifest
     from pytest_kwait.wait.durations import Duration
     from pytest_kwait.wait.interruption import DeadlineExceeded
@@ -207,12 +209,13 @@ if TYPE_CHECKING:
 # Packed: with one name a line the lists would outgrow the file.
 # fmt: off
 __all__ = [
-    "TIMEOUTS", "ApiError", "Bench", "BoundWait", "Cluster", "ClusterError", "DeadlineExceeded",
-    "Duration", "Execution", "Failed", "FakePodInfo", "InvalidArgument", "InvalidManifest",
-    "KwaitError", "Met", "Patience", "Pending", "PodInfo", "PortForward", "TimeoutEntry",
-    "Timeouts", "Verdict", "WaitFailed", "WaitOptions", "WaitTimeout", "all_of", "any_of",
-    "at_least", "at_most", "consistently", "create_and_wait", "delete_and_wait", "exactly",
-    "get_job_pods", "not_", "restart", "rolling_update", "scale", "stable_for", "wait_for",
+    "TIMEOUTS", "ApiError", "Bench", "BoundWait", "Candidate", "Candidates", "Cluster",
+    "ClusterError", "DeadlineExceeded", "Duration", "Execution", "Failed", "FakePodInfo",
+    "InvalidArgument", "InvalidManifest", "KwaitError", "Met", "Patience", "Pending", "PodInfo",
+    "PortForward", "TimeoutEntry", "Timeouts", "Verdict", "WaitFailed", "WaitOptions",
+    "WaitTimeout", "all_of", "any_of", "at_least", "at_most", "consistently", "create_and_wait",
+    "delete_and_wait", "exactly", "get_job_pods", "not_", "restart", "rolling_update", "scale",
+    "stable_for", "wait_for",
     "wait_for_all_job_pods_gone", "wait_for_all_nodes_schedulable",
     "wait_for_almost_all_pods_ready", "wait_for_api_server_healthy",
     "wait_for_api_service_available", "wait_for_authorization_update", "wait_for_authz_update",
@@ -291,6 +294,8 @@ _HOMES = {
     "resources.pod_info": ("FakePodInfo", "PodInfo"),
     "suite.bench": ("Bench",),
     "suite.bound_wait": ("BoundWait",),
+    "suite.candidate": ("Candidate",),
+    "suite.candidates": ("Candidates",),
     "suite.manifests": ("InvalidManifest",),
     "wait.durations": ("Duration",),
     "wait.interruption": ("DeadlineExceeded",),

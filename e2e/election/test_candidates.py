@@ -18,9 +18,7 @@ from pytest_kwait.election import LeaderElector, LeaseLock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
-    from pytest_kwait.suite.candidate import Candidate
-    from pytest_kwait.suite.candidates import Candidates
+    from pytest_kwait import Bench, Candidate, Candidates
     from pytest_kwait.wait import Context
 
 LEASE, RENEW, RETRY = 3.0, 2.0, 0.5
