@@ -19,9 +19,9 @@ from pytest_kwait import wait
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-__all__ = ["Caller", "Program", "command_line"]
+__all__ = ["Caller", "Program", "command_line", "fetch", "free_port"]
 
-ENOUGH = 30.0
+ENOUGH = 60.0
 """Seconds for what comes within one or two."""
 
 
@@ -32,7 +32,30 @@ def command_line(*flags: object) -> list[str]:
     return [*program, *map(str, flags)]
 
 
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
 MODULE = "pytest_kwait.scheduler.command"
+
+
+def fetch(
+    url: str, headers: dict[str, str] | None = None, tls: ssl.SSLContext | None = None
+) -> tuple[int, str]:
+    """Return status and text of what a server on this machine answers."""
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
+    )
+    try:
+        with opener.open(urllib.request.Request(url, headers=headers or {}), timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 @dataclass(frozen=True)
@@ -62,9 +85,7 @@ class Program:
     """
 
     def __init__(self, log: Path, *flags: object) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self._log = log
         serving = ("--bind-address=127.0.0.1", f"--secure-port={self.port}")
         with log.open("w") as file:
@@ -86,16 +107,7 @@ class Program:
         if caller.certificate is not None:
             tls.load_cert_chain(*caller.certificate)
         headers = {"Authorization": f"Bearer {caller.token}"} if caller.token else {}
-        request = urllib.request.Request(f"https://127.0.0.1:{self.port}{path}", headers=headers)
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
-        )
-        try:
-            with opener.open(request, timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        return fetch(f"https://127.0.0.1:{self.port}{path}", headers, tls)
 
     def until(self, path: str, text: str, caller: Caller | None = None) -> str:
         """Return what a path shows once a line of it matches."""

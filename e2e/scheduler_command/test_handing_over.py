@@ -18,7 +18,7 @@ RETRY = ("--leader-elect-retry-period=500ms",)
 SHORT = (*RETRY, "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s")
 LONGEST_PAUSE = 0.5 * 2.2
 """Between two tries of a candidate: the retry period, jittered."""
-SLACK = 5.0
+SLACK = 8.0
 """For a machine that is busy with other things."""
 
 

@@ -10,10 +10,11 @@ import kubernetes.client
 import pytest
 
 from .conftest import LEASE
-from .programs import Caller, command_line
+from .programs import Caller, Program, command_line, fetch, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from .conftest import Site
 
@@ -61,11 +62,11 @@ def test_from_its_configuration_to_its_end(site: Site) -> None:
     # The configuration is written, and means the same when it is read back.
     config = f"--config={site.configuration()}"
     subprocess.run(
-        command_line(*site.flags, config, f"--write-config-to={written}"), check=True, timeout=30
+        command_line(*site.flags, config, f"--write-config-to={written}"), check=True, timeout=60
     )
     again = site.folder / "again.yaml"
     subprocess.run(
-        command_line(f"--config={written}", f"--write-config-to={again}"), check=True, timeout=30
+        command_line(f"--config={written}", f"--write-config-to={again}"), check=True, timeout=60
     )
     assert again.read_text() == written.read_text()
 
@@ -117,19 +118,40 @@ def test_a_role_opens_the_metrics(site: Site) -> None:
 def test_several_names_without_an_election(site: Site) -> None:
     names = [f"{site.scheduler}-{letter}" for letter in "ab"]
     profiles = ", ".join(f"{{schedulerName: {name}}}" for name in names)
+    port = free_port()
     program = site.start(
         f"--config={site.configuration(f'profiles: [{profiles}]')}",
         "--leader-elect=false",
+        f"--port={port}",
         "--feature-gates=ComponentFlagz=false",
     )
     program.until_ready()
     for number, name in enumerate(names):
         site.place(f"web-{number}", name)
-    # Without anybody to ask, nobody is known, and only health is shown.
+    # Without anybody to ask, nobody is known, and only health is shown; the insecure port shows
+    # everything to everybody.
     assert program.get("/metrics", Caller("unknown"))[0] == 403
+    _, metrics = fetch(f"http://127.0.0.1:{port}/metrics")
+    for name in names:
+        assert f'schedule_attempts_total{{profile="{name}",result="scheduled"}} 1.0' in metrics
     program.terminate(signal.SIGINT)
     assert program.ended() == 0, program.log
     assert not site.kwait.list("lease")
+
+
+def test_health_is_served_before_there_is_a_cluster(tmp_path: Path) -> None:
+    program = Program(tmp_path / "log", f"--master=127.0.0.1:{free_port()}")
+    try:
+        program.until("/livez", "^ok$")
+        assert program.get("/readyz") == (
+            500,
+            "[+]leaderElection ok\n[+]shutdown ok\n"
+            "[-]sched-handler-sync failed: reason withheld\nreadyz check failed\n",
+        )
+        program.terminate()
+        assert program.ended() == 0, program.log
+    finally:
+        program.stop()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +169,7 @@ def test_several_names_without_an_election(site: Site) -> None:
 )
 def test_what_cannot_be_meant_is_one_line(flags: list[str], error: str) -> None:
     ended = subprocess.run(
-        command_line(*flags), capture_output=True, text=True, timeout=30, check=False
+        command_line(*flags), capture_output=True, text=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert [line for line in ended.stderr.splitlines() if line[0] not in "IW"] == [
