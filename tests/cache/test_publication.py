@@ -40,7 +40,7 @@ ALL_PODS = Selection.of(PODS, None, None, None)
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Publications:
+def here() -> Publications:
     return Publications()
 
 
@@ -92,7 +92,7 @@ def test_a_follower_is_told_what_comes_after_its_list(here: Publications, clock:
 
 
 def test_what_came_before_it_was_published_is_not_there(
-    here: Publications, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    here: Publications, clock: FakeClock
 ) -> None:
     published = publish(here, clock)
     assert follow(here, clock, "9") is None

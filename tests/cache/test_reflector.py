@@ -9,7 +9,9 @@ import pytest
 
 from pytest_kwait import wait
 from pytest_kwait.cache import Reflector, VeryShortWatchError
+from pytest_kwait.cache.reflector import WATCH_INACTIVITY
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.stream import INACTIVITY
 
 from .fakes import (
     Live,
@@ -513,3 +515,35 @@ def test_failures_are_logged_if_nobody_else_wants_them(caplog: pytest.LogCapture
         "Failed to list pods: GET /api/v1/pods: 403 Forbidden: no pods for you",
         "Failed to watch pods: GET /api/v1/pods: 500 InternalError: boom",
     ]
+
+
+def test_a_watch_is_lost_after_as_long_a_silence_as_that_of_a_wait() -> None:
+    """Half a minute longer than the servers' bookmarks are apart."""
+    script = Script()
+    script.lists.append(listed())
+    reflector = Reflector(pods_of(script), Told())
+    script.on_end = reflector.stop
+    reflector.run()
+
+    assert script.calls[1].arguments["inactivity"] == WATCH_INACTIVITY == INACTIVITY
+    assert INACTIVITY == 90.0
+
+
+def test_a_half_open_watch_is_opened_again_where_it_was_once_it_is_noticed() -> None:
+    script, told = Script(), list[Exception]()
+    silent = refused(0, "WatchInactive", "nothing came for 90s")
+    script.lists.append(listed(pod("a", 1), version=10))
+    script.watches.extend(
+        [(bookmark(20), 90.0, silent), (event("ADDED", pod("b", 21)), 90.0, silent), ()]
+    )
+    store = Told()
+    reflector = Reflector(pods_of(script), store, on_error=told.append)
+    script.on_end = reflector.stop
+    reflector.run()
+
+    assert [(call.verb, call.at, call.resource_version) for call in script.calls[:3]] == [
+        ("list", 0.0, ""),
+        ("watch", 0.0, "10"),
+        ("watch", 90.0, "20"),
+    ]
+    assert told[:2] == [silent, silent]
