@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.informing import InformersMaker
     from pytest_kwait.plugin.scheduling import SchedulerMaker
     from pytest_kwait.suite.bench import Bench
+    from pytest_kwait.suite.bound_wait import Allowance
     from pytest_kwait.suite.candidates import Candidates
     from pytest_kwait.suite.namespaces import Namespaces
 
@@ -168,10 +169,18 @@ def kwait_informers(request: pytest.FixtureRequest) -> Iterator[InformersMaker]:
 
 @pytest.fixture
 def kwait_leader_election(
-    kwait_cluster: Cluster, kwait_client: ApiClient, kwait_namespace: str
+    request: pytest.FixtureRequest,
+    kwait_cluster: Cluster,
+    kwait_client: ApiClient,
+    kwait_namespace: str,
 ) -> Iterator[Callable[..., Candidates]]:
     """Hold elections among processes that one can pause, kill and cut off from the server."""
+    activate(request.config)
+    from pytest_kwait.plugin.running import allowance_of
     from pytest_kwait.suite.candidates import Candidates
+
+    def allowance() -> Allowance | None:
+        return allowance_of(request.node)
 
     with ExitStack() as held:
 
@@ -179,7 +188,9 @@ def kwait_leader_election(
             number: int = 3, *, namespace: str | None = None, **options: Any
         ) -> Candidates:
             place = kwait_namespace if namespace is None else namespace
-            candidates = Candidates(kwait_cluster, kwait_client, place, number, **options)
+            candidates = Candidates(
+                kwait_cluster, kwait_client, place, number, **options, allowance=allowance
+            )
             held.callback(candidates.stop)
             return candidates
 

@@ -8,25 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import LEASES
 from pytest_kwait.api.session import Session
-from pytest_kwait.clock import Deadline
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.election import LeaderElector, LeaseLock
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.engine.options import check_count
+from pytest_kwait.engine.pending import PENDING, PendingWait
+from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError, WaitTimeout
 from pytest_kwait.suite.candidate import Candidate, Term
 from pytest_kwait.wait.durations import Duration, format_duration, to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.suite.bound_wait import Allowance
 
 __all__ = ["Candidates"]
 
 _STOP_LIMIT = 5.0
 """Seconds that candidates have to end in good order."""
+
+_SHORTEST = 0.1
+"""Seconds for a leader to be there where a test has no more time."""
 
 _LEADER_LIMIT = 60.0
 """Seconds in which there should be a leader: processes have to start, and a lease to run out."""
@@ -49,6 +55,7 @@ class Candidates:
         renew_deadline: how long a leader that cannot renew stays one.
         retry_period: the pause between tries.
         release_on_cancel: whether a leader that is stopped gives the lease back.
+        allowance: what the test's own limit leaves to a wait; None without one.
 
     Raises:
         InvalidArgument: an argument that cannot be meant.
@@ -66,6 +73,7 @@ class Candidates:
         renew_deadline: Duration = 2,
         retry_period: Duration = 0.5,
         release_on_cancel: bool = True,
+        allowance: Callable[[], Allowance | None] = lambda: None,
     ) -> None:
         check_count("number", number, least=1)
         if not isinstance(release_on_cancel, bool):
@@ -83,6 +91,7 @@ class Candidates:
         """Namespace and name of the Lease."""
         self._namespace, self._name = namespace, lease
         self._session = Session.of(client)
+        self._allowance = allowance
         self._changed = threading.Condition()
         told: dict[str, Any] = {
             "kubeconfig": str(cluster.kubeconfig),
@@ -147,21 +156,44 @@ class Candidates:
             KwaitError: none can, as all have ended.
             WaitTimeout: none did within the limit; says how each one is.
         """
-        limit = to_seconds(timeout, what="timeout", allow_zero=False)
+        limit = asked = to_seconds(timeout, what="timeout", allow_zero=False)
+        allowance = self._allowance()
+        if allowance is not None and allowance.seconds < asked:
+            # In tenths, for the sake of the message.
+            limit = max(math.floor(allowance.seconds * 10) / 10, _SHORTEST)
         deadline = Deadline.after(limit)
         meant = [each for each in self.candidates if each is not besides]
-        while not deadline.expired and any(each.alive for each in meant):
-            with self._changed:
-                leaders = [each for each in meant if each.leads]
-                if leaders:
-                    return leaders[0]
-                self._changed.wait(min(deadline.remaining, 1.0))
+        found = self._await_leader(meant, deadline)
+        if found is not None:
+            return found
         if not deadline.expired:
             raise KwaitError(f"no candidate of lease {self.lease} can lead: {self._state()}")
-        raise WaitTimeout(
+        error = WaitTimeout(
             f"no candidate of lease {self.lease} led within {format_duration(limit)}: "
             f"{self._state()}"
         )
+        if allowance is not None and limit < asked:
+            error.add_note(
+                f"its limit of {format_duration(asked)} was cut to {format_duration(limit)} to "
+                f"end before {allowance.reason}"
+            )
+        raise error
+
+    def _await_leader(self, meant: Sequence[Candidate], deadline: Deadline) -> Candidate | None:
+        """Return who leads; None once the time is over, or nobody is left."""
+        timeline, began = Timeline(), SYSTEM_CLOCK.monotonic()
+        pending = PendingWait(f"lease {self.lease}", "have a leader", deadline, timeline, began)
+        with PENDING.entered(pending):
+            while not deadline.expired and any(each.alive for each in meant):
+                with self._changed:
+                    for each in meant:
+                        if each.leads:
+                            return each
+                    timeline.record(
+                        SYSTEM_CLOCK.monotonic() - began, ", ".join(map(str, self.candidates))
+                    )
+                    self._changed.wait(min(deadline.remaining, 1.0))
+        return None
 
     def steal(self, holder: str = "thief", lease_duration: Duration | None = None) -> None:
         """Write somebody else into the Lease, whoever holds it: its leader must notice and stop.

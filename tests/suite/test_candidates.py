@@ -10,8 +10,10 @@ import pytest
 
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.engine.pending import PENDING
 from pytest_kwait.errors import InvalidArgument, KwaitError, WaitTimeout
 from pytest_kwait.suite import candidate, candidate_process
+from pytest_kwait.suite.bound_wait import Allowance
 from pytest_kwait.suite.candidates import Candidates
 from tests.clusters.kubeconfigs import contents, written
 from tests.suite.fakes import FakeCluster
@@ -19,6 +21,8 @@ from tests.suite.fakes import FakeCluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from pytest_kwait.engine.pending import PendingWait
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/ci-1/leases/boss"
 COMPETES = "sys.stdin.readline()"
@@ -141,6 +145,38 @@ def test_nobody_leads_in_time(elect: Callable[..., Candidates], cluster: FakeClu
     )
     election[1].reconnect()
     assert str(election[1]) == "candidate-1 competes"
+
+
+def test_a_leader_is_awaited_within_the_tests_own_limit(
+    elect: Callable[..., Candidates],
+) -> None:
+    left = Allowance(0.25, "the test's own timeout of 5s (pytest-timeout)")
+    election = elect(COMPETES, allowance=lambda: left)
+    told: list[str] = []
+
+    class Onlooker:
+        def begun(self, wait: PendingWait) -> None:
+            told.append(wait.subject)
+
+        def over(self, wait: PendingWait) -> None:
+            told.append(wait.text)
+
+    onlooker = Onlooker()
+    PENDING.add(onlooker)
+    try:
+        with pytest.raises(WaitTimeout) as caught:
+            election.leader()
+    finally:
+        PENDING.remove(onlooker)
+    assert caught.value.args[0].startswith("no candidate of lease ci-1/boss led within 200ms: ")
+    assert caught.value.__notes__ == [
+        "its limit of 1m0s was cut to 200ms to end before the test's own timeout of 5s "
+        "(pytest-timeout)"
+    ]
+    assert told == [
+        "lease ci-1/boss",
+        "lease ci-1/boss to have a leader: candidate-0 competes",
+    ]
 
 
 def test_one_that_fails_is_said(elect: Callable[..., Candidates]) -> None:
