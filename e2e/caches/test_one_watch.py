@@ -15,7 +15,7 @@ from e2e.faults.families import PodSetWait
 from e2e.faults.place import Place, config_map, template
 from pytest_kwait import cache, wait_for, wait_for_pods_running
 from pytest_kwait.api.resource import CONFIG_MAPS, NODES, PODS
-from pytest_kwait.scheduler import ConfigFactory, Scheduler
+from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -174,7 +174,9 @@ def test_a_scheduler_an_informer_and_a_wait_have_one_watch_of_pods(
     """The scheduler's own informers are enough: nobody has to hand them on."""
     with trials.of(Silent(place, "scheduled")) as [trial], ThreadPoolExecutor(2) as pool:
         stop = threading.Event()
-        scheduler = ConfigFactory(trial.client, scheduler_names=("one-watch",)).create()
+        # An algorithm that looks at nodes and pods alone.
+        fits = Algorithm(["NodeResourcesFit"], {})
+        scheduler = ConfigFactory(trial.client, scheduler_names={"one-watch": fits}).create()
         running = pool.submit(Scheduler(scheduler).run, stop)
         try:
             cache.wait_for_cache_sync(scheduler.informers, timeout=LIMIT)

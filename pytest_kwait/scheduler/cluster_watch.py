@@ -45,14 +45,23 @@ class ClusterWatch:
         self._cache = cache
         self._is_ours = is_ours
         self._places: list[tuple[SharedInformer, HandlerRegistration]] = []
+        self._others: Sequence[SharedInformer] = ()
 
     @property
     def synced(self) -> Sequence[SharedInformer | HandlerRegistration]:
-        """What must have synced for queue and cache to be filled: informers, our places there."""
-        return [one for place in self._places for one in place]
+        """What must have synced before anything is decided: informers, and our places there."""
+        return [*(one for place in self._places for one in place), *self._others]
 
-    def register(self, informers: SharedInformerFactory) -> None:
-        """Have the informers of pods and nodes tell us."""
+    def register(
+        self, informers: SharedInformerFactory, others: Sequence[SharedInformer] = ()
+    ) -> None:
+        """Have the informers of pods and nodes tell us.
+
+        Args:
+            informers: whose.
+            others: informers that must have synced as well before anything is decided.
+        """
+        self._others = others
         of_pods = ResourceEventHandlerFuncs(self.add_pod, self.update_pod, self.delete_pod)
         of_nodes = ResourceEventHandlerFuncs(self.add_node, self.update_node, self.delete_node)
         for resource, handler in ((PODS, of_pods), (NODES, of_nodes)):

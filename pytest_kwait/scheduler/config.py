@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +15,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.algorithm.generic import Algorithm
 from pytest_kwait.scheduler.binding import Binder, BindingCycle, PodBinder
+from pytest_kwait.scheduler.cluster_lister import ClusterLister
 from pytest_kwait.scheduler.cluster_watch import ClusterWatch
 from pytest_kwait.scheduler.dispatcher import Dispatcher
 from pytest_kwait.scheduler.metrics import NoMetrics, SchedulerMetrics
@@ -62,7 +63,7 @@ class Config:
     Args:
         algorithms: how pods are placed, by the scheduler name that they ask for.
         next_pod: returns the next pod, or None if there is none to return yet or the context ended.
-        node_lister: lists the nodes with the pods on them.
+        node_lister: lists the nodes with the pods on them, and knows what pods belong to.
         error: told of each attempt that failed.
         binding: has pods bound.
         informers: the informers of pods and nodes; started by the run.
@@ -78,7 +79,7 @@ class Config:
 
     algorithms: Mapping[str, PlacesPods]
     next_pod: Callable[[wait.Context], QueuedPod | None]
-    node_lister: PodCache
+    node_lister: ClusterLister
     error: Callable[[QueuedPod, Exception, float], None]
     binding: BindingCycle
     informers: SharedInformerFactory
@@ -103,8 +104,10 @@ class ConfigFactory:
         qps: requests per second for bindings and conditions, and as many for events; None for any.
         burst: how many may follow one another at once; None for twice `qps`.
         bind_threads: how many pods are bound at a time.
-        informers: whose informers of pods and nodes are used; they must see all namespaces. None
-            for informers of the scheduler's own.
+        informers: whose informers are used; they must see all namespaces. None for informers of the
+            scheduler's own. Beside pods and nodes they are asked for what the algorithm looks at:
+            namespaces for affinity between pods; services, replication controllers, replica sets
+            and stateful sets for spreading.
         binder: binds pods to nodes; None for the server's `binding` subresource.
         pod_initial_backoff: how long a pod waits after its first attempt; doubled each time.
         pod_max_backoff: how long it waits at most.
@@ -209,11 +212,12 @@ class ConfigFactory:
             clock=self._clock,
         )
         watch = ClusterWatch(self._queue, self._cache, self._algorithms.__contains__)
-        watch.register(informers)
+        lister = ClusterLister(self._cache, informers, _rules(self._algorithms.values()))
+        watch.register(informers, lister.informers)
         return Config(
             algorithms=self._algorithms,
             next_pod=self._queue.pop,
-            node_lister=self._cache,
+            node_lister=lister,
             error=error,
             binding=cycle,
             informers=informers,
@@ -239,6 +243,16 @@ def _algorithms(
             raise InvalidArgument("algorithm", algorithm, valid)
         return dict(names)
     return dict.fromkeys(names, algorithm or Algorithm())
+
+
+def _rules(algorithms: Iterable[PlacesPods]) -> set[str]:
+    """Return the names of the predicates and priorities, as far as algorithms have such."""
+    return {
+        rule
+        for algorithm in algorithms
+        for rules in ("predicates", "priorities")
+        for rule in getattr(algorithm, rules, ())
+    }
 
 
 def _limiter(qps: float | None, burst: int | None, clock: Clock) -> RateLimiter:

@@ -6,7 +6,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pytest_kwait import wait
 from pytest_kwait.api.session import Session
@@ -151,9 +151,8 @@ def chosen_algorithm(
         raise InvalidArgument("algorithm", algorithm, valid)
     if isinstance(algorithm, type):
         raise InvalidArgument("algorithm", algorithm, "an object, not its class")
-    schedule = getattr(algorithm, "schedule", None)
-    if callable(schedule):
-        return _Placing(schedule)
+    if callable(getattr(algorithm, "schedule", None)):
+        return cast("PlacesPods", algorithm)
     if not callable(algorithm):
         valid = "an object with schedule(pod, node_lister), or such a function"
         raise InvalidArgument("algorithm", algorithm, valid)

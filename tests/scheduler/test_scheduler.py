@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 
+FITS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeResourcesFit")
+
+
 class Bench:
     """A scheduler that runs, and its server."""
 
@@ -41,7 +44,11 @@ class Bench:
     def queue_length(self, queue: str, length: int) -> None: ...
 
     def run(self, **options: Any) -> Bench:
-        options = {"scheduler_names": ["mine"], "metrics": self, **options}
+        defaults: dict[str, Any] = {"scheduler_names": ["mine"], "metrics": self}
+        if not isinstance(options.get("scheduler_names"), dict):
+            # One that looks at pods and nodes alone: each informer more has threads of its own.
+            defaults["algorithm"] = Algorithm(FITS, {"NodeResourcesFit": 1})
+        options = defaults | options
         config = ConfigFactory(self.server, clock=self.clock, **options).create()
         self.scheduler = Scheduler(config)
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -374,13 +381,18 @@ def test_a_binder_of_ones_own(bench: Bench) -> None:
 def test_the_callers_informers_are_shared_and_go_on(bench: Bench) -> None:
     informers = SharedInformerFactory(bench.server)
     bench.server.put(node("n1"))
-    bench.run(informers=informers)
+    bench.run(informers=informers, algorithm=None)
     bench.server.put(pod("a"))
     bench.until_told("a", "Scheduled")
     bench.end()
     assert {kind: len(watches) for kind, watches in bench.server.watches.items()} == {
         "Pod": 1,
         "Node": 1,
+        "Namespace": 1,
+        "Service": 1,
+        "ReplicationController": 1,
+        "ReplicaSet": 1,
+        "StatefulSet": 1,
     }
     assert not any(informer.stopped for informer in informers.informers)
     informers.stop()

@@ -1,0 +1,84 @@
+"""What an algorithm is shown of the cluster: nodes with their pods, and what pods belong to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.api.resource import (
+    NAMESPACES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from pytest_kwait.cache.keys import NAMESPACE_INDEX
+from pytest_kwait.scheduler.algorithm.spread_constraints import (
+    controller_reference,
+    spread_selectors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.cache.factory import SharedInformerFactory
+    from pytest_kwait.cache.shared_informer import SharedInformer
+    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+    from pytest_kwait.scheduler.pod_cache import PodCache
+
+__all__ = ["ClusterLister"]
+
+_CONTROLLERS = {one.kind: one for one in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)}
+# What the rules of an algorithm look at beside pods and nodes.
+_LOOKED_AT: Mapping[str, Sequence[Resource]] = {
+    "InterPodAffinity": (NAMESPACES,),
+    "PodTopologySpread": (SERVICES, *_CONTROLLERS.values()),
+}
+
+
+class ClusterLister:
+    """A `NodeLister` that also knows namespaces, services and controllers, as far as needed.
+
+    Args:
+        cache: has the nodes and the pods on them.
+        informers: where the informers of everything else come from.
+        rules: the names of the predicates and priorities in use; what none of them looks at is not
+            watched.
+    """
+
+    def __init__(
+        self, cache: PodCache, informers: SharedInformerFactory, rules: Iterable[str]
+    ) -> None:
+        self._cache = cache
+        wanted = {each for rule in rules for each in _LOOKED_AT.get(rule, ())}
+        self._informers = {each: informers.informer_for(each) for each in wanted}
+
+    @property
+    def informers(self) -> Sequence[SharedInformer]:
+        """The informers that must have synced, beside those of pods and nodes."""
+        return list(self._informers.values())
+
+    def list(self) -> Sequence[NodeInfo]:
+        """Return every node with the pods on it as they are now, assumed ones too."""
+        return self._cache.list()
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of a namespace; None where there is none of that name."""
+        found = self._found(NAMESPACES, name)
+        return None if found is None else found["metadata"].get("labels") or {}
+
+    def spread_selectors(self, pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """Return the label selectors of the services and the controller that a pod belongs to."""
+        namespace = pod["metadata"].get("namespace", "")
+        informer = self._informers.get(SERVICES)
+        services = () if informer is None else informer.store.by_index(NAMESPACE_INDEX, namespace)
+        controller = None
+        reference = controller_reference(pod)
+        if reference is not None:
+            kind, name = reference
+            controller = self._found(_CONTROLLERS[kind], f"{namespace}/{name}")
+        return spread_selectors(pod, services, controller)
+
+    def _found(self, resource: Resource, key: str) -> dict[str, Any] | None:
+        informer = self._informers.get(resource)
+        return None if informer is None else informer.store.get_by_key(key)
