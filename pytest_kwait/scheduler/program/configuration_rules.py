@@ -1,7 +1,8 @@
 """What a configuration must hold to: every violation at once, in the words of Kubernetes.
 
 Source: component-base config/validation/validation.go and
-pkg/scheduler/apis/config/validation/validation.go.
+pkg/scheduler/apis/config/validation/validation.go; a lease duration that is too short is shown
+with its own value, where upstream shows the renew deadline's.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kwait.scheduler.algorithm import DEFAULT_PREDICATES, DEFAULT_PRIORITIES
 from pytest_kwait.scheduler.program.configuration import Configuration
 from pytest_kwait.scheduler.program.effective_configuration import (
     effective_configuration,
@@ -164,6 +165,12 @@ def test_plugins_choose_predicates_and_priorities(
 
     assert predicates_of(profile) == predicates
     assert priorities_of(profile) == priorities
+
+
+def test_default_profile_is_the_default_algorithm() -> None:
+    (profile,) = effective_configuration(parse_flags([])).profiles
+    assert tuple(predicates_of(profile)) == DEFAULT_PREDICATES
+    assert priorities_of(profile) == DEFAULT_PRIORITIES
 
 
 @pytest.mark.parametrize(
