@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from e2e.controlplane import assets
-from e2e.controlplane.patience import rest, until
+from e2e.controlplane.patience import until
 from e2e.faults.plane import running_plane
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
@@ -35,6 +36,8 @@ WAITING = 20
 TIMEOUT = 60.0
 
 Obj = dict[str, Any]
+
+_NOWHERE = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no": "where"}}
 
 
 class Cluster:
@@ -78,8 +81,9 @@ class Cluster:
             for made in (*nodes, *placed):
                 made.result()
         assert until(lambda: all(map(is_settled, self.nodes())), TIMEOUT)
-        # Its scheduler sees it a little later than we do.
-        rest(0.5)
+        # Its scheduler sees the nodes a little later than we do; pods it sees in their order.
+        tries = count()
+        assert until(lambda: self._is_seen(f"w{world.seed}-try-{next(tries)}"), TIMEOUT)
 
     def clear(self) -> None:
         """Remove all nodes and pods."""
@@ -116,6 +120,14 @@ class Cluster:
         assert until(is_answered, TIMEOUT, 0.01)
         self.send("DELETE", one, gracePeriodSeconds=0)
         return taken, messages[0]
+
+    def _is_seen(self, name: str) -> bool:
+        """Whether the scheduler says the same as we of a pod that fits nowhere."""
+        nowhere = {"metadata": {"name": name, "namespace": "one"}, "spec": dict(_NOWHERE)}
+        taken, message = self.answer(nowhere)
+        with pytest.raises(FitError) as caught:
+            Algorithm().schedule(taken, self)
+        return str(caught.value) == message
 
     def _place(self, pod: Obj) -> None:
         path = pods_of(pod)

@@ -38,11 +38,13 @@ class World:
     """A cluster and pods to find a place for.
 
     Args:
+        seed: what it is made from.
         nodes: the nodes, with their status.
         placed: pods on them.
         waiting: pods without a node.
     """
 
+    seed: int
     nodes: list[Obj]
     placed: list[Obj]
     waiting: list[Obj]
@@ -54,6 +56,7 @@ def made_up(seed: int, nodes: int, placed: int, waiting: int) -> World:
     some = [_node(random, f"w{seed}-node-{number}") for number in range(nodes)]
     names = [node["metadata"]["name"] for node in some]
     return World(
+        seed,
         some,
         [_placed(random, f"w{seed}-placed-{number}", names) for number in range(placed)],
         [_waiting(random, f"w{seed}-pod-{number}", names) for number in range(waiting)],

@@ -112,7 +112,8 @@ class Algorithm:
         totals = self._totals(cycle, fitting)
         best = max(totals)
         equals = [info for info, total in zip(fitting, totals, strict=True) if total == best]
-        return min(equals, key=lambda info: (info.pod_count, info.name)).name
+        fewest = min([info.pod_count for info in equals])
+        return min([info.name for info in equals if info.pod_count == fewest])
 
     def feasible(self, pod: Mapping[str, Any], node_lister: NodeLister) -> list[str]:
         """Return the names of all nodes that `pod` fits, in the lister's order.

@@ -10,7 +10,9 @@ from pytest_kwait.scheduler.algorithm.malformed import (
     InvalidPod,
     mapping_at,
     mappings_at,
+    number_at,
     text_at,
+    texts_at,
 )
 from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
 from pytest_kwait.scheduler.algorithm.requests import Amounts, HostPort, amounts
@@ -37,18 +39,20 @@ class NodeInfo:
     """
 
     __slots__ = (
-        "_affine",
-        "_images",
         "_pods",
         "_ports",
-        "_repellent",
+        "affine",
         "allocatable",
         "assumed",
         "discouraging",
+        "images",
         "labels",
         "name",
         "node",
+        "pod_count",
         "pods_allowed",
+        "remembered",
+        "repellent",
         "repelling",
         "requested",
         "unschedulable",
@@ -61,8 +65,15 @@ class NodeInfo:
         self.assumed: Amounts = {"cpu": 0, "memory": 0}
         self._pods: dict[str, PodInfo] = {}
         self._ports: dict[HostPort, int] = {}
-        self._affine: dict[str, PodInfo] = {}
-        self._repellent: dict[str, PodInfo] = {}
+        #: Those of its pods that ask something of other pods, by UID.
+        self.affine: dict[str, PodInfo] = {}
+        #: Those of its pods that require other pods to be elsewhere, by UID.
+        self.repellent: dict[str, PodInfo] = {}
+        #: What scores were found for which requests, until the node or a pod on it changes: most
+        #: pods in a row ask for the same.
+        self.remembered: dict[tuple[str, int, int], int] = {}
+        #: How many pods are on the node.
+        self.pod_count = 0
         self.set_node(node)
 
     def set_node(self, node: Mapping[str, Any]) -> None:
@@ -100,7 +111,13 @@ class NodeInfo:
         self.discouraging: _Taints = tuple(
             one for one in taints if one.get("effect") == DISCOURAGING
         )
-        self._images: dict[str, int] | None = None
+        #: The images on it and their sizes in bytes; each name of an image counts.
+        self.images: Mapping[str, int] = {
+            name: number_at(image, "sizeBytes", "status.images[]", 0)
+            for image in mappings_at(status, "images", "status")
+            for name in texts_at(image, "names", "status.images[]")
+        }
+        self.remembered = {}
 
     @property
     def pods(self) -> Collection[PodInfo]:
@@ -108,35 +125,9 @@ class NodeInfo:
         return self._pods.values()
 
     @property
-    def affine(self) -> Collection[PodInfo]:
-        """Those of its pods that ask something of other pods."""
-        return self._affine.values()
-
-    @property
-    def repellent(self) -> Collection[PodInfo]:
-        """Those of its pods that require other pods to be elsewhere."""
-        return self._repellent.values()
-
-    @property
-    def pod_count(self) -> int:
-        """How many pods are on the node."""
-        return len(self._pods)
-
-    @property
     def used_ports(self) -> Collection[HostPort]:
         """The host ports its pods take."""
         return self._ports.keys()
-
-    @property
-    def images(self) -> Mapping[str, int]:
-        """The images on the node and their sizes in bytes; each name of an image counts."""
-        if self._images is None:
-            self._images = {
-                name: image.get("sizeBytes") or 0
-                for image in (self.node.get("status") or {}).get("images") or ()
-                for name in image.get("names") or ()
-            }
-        return self._images
 
     def add(self, pod: dict[str, Any]) -> None:
         """Count `pod` in; one that is there already is counted once, as it is now.
@@ -156,9 +147,9 @@ class NodeInfo:
             added = PodInfo(pod, started=True)
         self._pods[uid] = added
         if added.affinity:
-            self._affine[uid] = added
+            self.affine[uid] = added
             if added.affinity.required_apart:
-                self._repellent[uid] = added
+                self.repellent[uid] = added
         self._count(added, 1)
 
     def remove(self, pod: Mapping[str, Any]) -> bool:
@@ -167,12 +158,14 @@ class NodeInfo:
         removed = self._pods.pop(uid, None)
         if removed is None:
             return False
-        self._affine.pop(uid, None)
-        self._repellent.pop(uid, None)
+        self.affine.pop(uid, None)
+        self.repellent.pop(uid, None)
         self._count(removed, -1)
         return True
 
     def _count(self, pod: PodInfo, sign: int) -> None:
+        self.pod_count = len(self._pods)
+        self.remembered = {}
         requested, assumed = self.requested, self.assumed
         for name, amount in pod.requests.items():
             requested[name] = requested.get(name, 0) + sign * amount

@@ -64,10 +64,11 @@ def _repelled(cycle: Cycle) -> _Places:
     """Return the places whose pods keep the new one away."""
     places: _Places = Counter()
     for info in cycle.nodes:
-        for other in info.repellent:
-            for term in other.affinity.required_apart:
-                if _theirs_means(cycle, term):
-                    _mark(places, term, info)
+        if info.repellent:
+            for other in info.repellent.values():
+                for term in other.affinity.required_apart:
+                    if _theirs_means(cycle, term):
+                        _mark(places, term, info)
     return places
 
 
@@ -128,8 +129,8 @@ def preferred_pod_affinity(
     places: dict[str, Counter[str]] = defaultdict(Counter)
     asks = cycle.pod.affinity.prefers
     for info in cycle.nodes:
-        if info.labels:
-            for other in info.pods if asks else info.affine:
+        if info.labels and (asks or info.affine):
+            for other in info.pods if asks else info.affine.values():
                 _weigh(cycle, other, info, places, hard_weight)
     if not places:
         return None

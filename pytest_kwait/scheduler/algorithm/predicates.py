@@ -58,6 +58,8 @@ def node_is_schedulable(cycle: Cycle) -> Check | None:
 
     Source: kube-scheduler, framework/plugins/nodeunschedulable/node_unschedulable.go.
     """
+    if not any([info.unschedulable for info in cycle.nodes]):  # noqa: C419 - twice as fast
+        return None
     if any(tolerates(one, _UNSCHEDULABLE_TAINT) for one in cycle.pod.tolerations):
         return None
     return lambda info: _CORDONED if info.unschedulable else None
@@ -79,6 +81,8 @@ def taints_are_tolerated(cycle: Cycle) -> Check | None:
 
     Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go.
     """
+    if not any([info.repelling for info in cycle.nodes]):  # noqa: C419 - twice as fast
+        return None
     tolerations = cycle.pod.tolerations
 
     def check(info: NodeInfo) -> Rejection | None:

@@ -31,7 +31,8 @@ __all__ = [
 MOST = 100
 """The best score."""
 
-_RESOURCES = ("cpu", "memory")
+# Scores that a node remembers at most.
+_REMEMBERED = 64
 _MEBIBYTE = 1024 * 1024
 _LEAST_IMAGES = 23 * _MEBIBYTE
 _MOST_PER_CONTAINER = 1000 * _MEBIBYTE
@@ -56,24 +57,31 @@ def least_allocated(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] 
     """
     asked = cycle.pod.assumed_before
     cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
+    key = ("free", cpu, memory)
     scores = []
     for info in fitting:
-        score = weights = 0
-        room, used = info.allocatable, info.assumed
-        capacity = room.get("cpu", 0)
-        if capacity:
-            weights = 1
-            free = capacity - used["cpu"] - cpu
-            if free > 0:
-                score = free * MOST // capacity
-        capacity = room.get("memory", 0)
-        if capacity:
-            weights += 1
-            free = capacity - used["memory"] - memory
-            if free > 0:
-                score += free * MOST // capacity
-        scores.append(score // weights if weights else 0)
+        score = info.remembered.get(key)
+        if score is None:
+            score = _remember(info, key, _free(info, cpu, memory))
+        scores.append(score)
     return scores
+
+
+def _free(info: NodeInfo, cpu: int, memory: int) -> int:
+    total = resources = 0
+    for name, amount in (("cpu", cpu), ("memory", memory)):
+        capacity = info.allocatable.get(name, 0)
+        if capacity:
+            resources += 1
+            total += max(capacity - info.assumed[name] - amount, 0) * MOST // capacity
+    return total // resources if resources else 0
+
+
+def _remember(info: NodeInfo, key: tuple[str, int, int], score: int) -> int:
+    if len(info.remembered) >= _REMEMBERED:
+        info.remembered.clear()
+    info.remembered[key] = score
+    return score
 
 
 def balanced_allocation(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
@@ -85,24 +93,29 @@ def balanced_allocation(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[i
     cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
     if not (cpu or memory):
         return None
+    key = ("even", cpu, memory)
     scores = []
     for info in fitting:
-        room, used = info.allocatable, info.requested
-        cores, bytes_ = room.get("cpu", 0), room.get("memory", 0)
-        if not cores or not bytes_:
-            # One resource alone is always in balance.
-            scores.append(75)
-            continue
-        cpu_used, memory_used = used.get("cpu", 0), used.get("memory", 0)
-        after = _uneven((cpu_used + cpu) / cores, (memory_used + memory) / bytes_)
-        before = _uneven(cpu_used / cores, memory_used / bytes_)
-        scores.append(50 + (50 + int((1 - after) * MOST) - int((1 - before) * MOST)) // 2)
+        score = info.remembered.get(key)
+        if score is None:
+            score = _remember(info, key, _even(info, cpu, memory))
+        scores.append(score)
     return scores
 
 
-def _uneven(one: float, other: float) -> float:
-    one, other = min(one, 1.0), min(other, 1.0)
-    return abs((one - other) / 2)
+def _even(info: NodeInfo, cpu: int, memory: int) -> int:
+    cores, memory_there = info.allocatable.get("cpu", 0), info.allocatable.get("memory", 0)
+    if not cores or not memory_there:
+        # One resource alone is always in balance.
+        return 75
+    cpu_used, memory_used = info.requested.get("cpu", 0), info.requested.get("memory", 0)
+    after = _evenness((cpu_used + cpu) / cores, (memory_used + memory) / memory_there)
+    before = _evenness(cpu_used / cores, memory_used / memory_there)
+    return 50 + (50 + after - before) // 2
+
+
+def _evenness(one: float, other: float) -> int:
+    return int((1 - abs((min(one, 1.0) - min(other, 1.0)) / 2)) * MOST)
 
 
 def discouraging_taints(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
