@@ -33,11 +33,12 @@ class LabelSelector:
     Source: apimachinery, meta/v1/helpers.go, `LabelSelectorAsSelector`; labels/selector.go.
     """
 
-    __slots__ = ("_exact", "nothing", "requirements")
+    __slots__ = ("_exact", "_key", "nothing", "requirements")
 
     def __init__(self, requirements: Sequence[Requirement] = (), *, nothing: bool = False) -> None:
         self.requirements = tuple(requirements)
         self.nothing = nothing
+        self._key = ""
         # By far the most selectors ask for labels with one value each.
         self._exact: tuple[tuple[str, str], ...] | None = None
         if all(operator == "In" and len(values) == 1 for _, operator, values in requirements):
@@ -71,6 +72,14 @@ class LabelSelector:
     def everything(self) -> bool:
         """Whether it selects everything."""
         return not self.nothing and not self.requirements
+
+    @property
+    def key(self) -> str:
+        """A text that selectors with the same requirements share."""
+        if not self._key:
+            told = sorted((key, how, sorted(values)) for key, how, values in self.requirements)
+            self._key = "nothing" if self.nothing else repr(told)
+        return self._key
 
     def narrowed(self, requirements: Sequence[Requirement]) -> LabelSelector:
         """Return a selector that asks for `requirements` too; nothing stays nothing."""

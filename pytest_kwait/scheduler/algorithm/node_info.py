@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_kwait.scheduler.algorithm.malformed import (
     InvalidNode,
@@ -19,10 +19,15 @@ from pytest_kwait.scheduler.algorithm.requests import Amounts, HostPort, amounts
 from pytest_kwait.scheduler.algorithm.tolerations import DISCOURAGING, REPELLING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
+
+    from pytest_kwait.scheduler.algorithm.pod_affinity_terms import AffinityTerm
 
 __all__ = ["NodeInfo"]
 
+_Key = TypeVar("_Key")
+# Answers that a node remembers at most.
+_REMEMBERED = 64
 _Taints = tuple["Mapping[str, Any]", ...]
 
 
@@ -41,7 +46,6 @@ class NodeInfo:
     __slots__ = (
         "_pods",
         "_ports",
-        "affine",
         "allocatable",
         "assumed",
         "discouraging",
@@ -56,6 +60,7 @@ class NodeInfo:
         "repelling",
         "requested",
         "unschedulable",
+        "wishes",
     )
 
     def __init__(self, node: Mapping[str, Any]) -> None:
@@ -65,13 +70,14 @@ class NodeInfo:
         self.assumed: Amounts = {"cpu": 0, "memory": 0}
         self._pods: dict[str, PodInfo] = {}
         self._ports: dict[HostPort, int] = {}
-        #: Those of its pods that ask something of other pods, by UID.
-        self.affine: dict[str, PodInfo] = {}
-        #: Those of its pods that require other pods to be elsewhere, by UID.
-        self.repellent: dict[str, PodInfo] = {}
-        #: What scores were found for which requests, until the node or a pod on it changes: most
-        #: pods in a row ask for the same.
-        self.remembered: dict[tuple[str, int, int], int] = {}
+        #: What its pods want beside them, or not if the weight is negative, and how many want it;
+        #: no weight is a requirement.
+        self.wishes: dict[tuple[int | None, AffinityTerm], int] = {}
+        #: What its pods require to be elsewhere, and how many do.
+        self.repellent: dict[AffinityTerm, int] = {}
+        #: What was found for whom, until the node or a pod on it changes: most pods in a row ask
+        #: for the same.
+        self.remembered: dict[object, int] = {}
         #: How many pods are on the node.
         self.pod_count = 0
         self.set_node(node)
@@ -146,10 +152,6 @@ class NodeInfo:
         else:
             added = PodInfo(pod, started=True)
         self._pods[uid] = added
-        if added.affinity:
-            self.affine[uid] = added
-            if added.affinity.required_apart:
-                self.repellent[uid] = added
         self._count(added, 1)
 
     def remove(self, pod: Mapping[str, Any]) -> bool:
@@ -158,8 +160,6 @@ class NodeInfo:
         removed = self._pods.pop(uid, None)
         if removed is None:
             return False
-        self.affine.pop(uid, None)
-        self.repellent.pop(uid, None)
         self._count(removed, -1)
         return True
 
@@ -171,12 +171,43 @@ class NodeInfo:
             requested[name] = requested.get(name, 0) + sign * amount
         assumed["cpu"] += sign * pod.assumed.get("cpu", 0)
         assumed["memory"] += sign * pod.assumed.get("memory", 0)
+        if pod.affinity:
+            for term in pod.affinity.required_apart:
+                _add(self.repellent, term, sign)
+            for wish in pod.affinity.wishes:
+                _add(self.wishes, wish, sign)
         for port in pod.ports:
-            left = self._ports.get(port, 0) + sign
-            if left:
-                self._ports[port] = left
-            else:
-                del self._ports[port]
+            _add(self._ports, port, sign)
+
+    def count(self, key: str, means: Callable[[PodInfo], bool]) -> int:
+        """Return how many of its pods are meant.
+
+        Args:
+            key: what tells one question from another; empty for one whose answer may change while
+                the node and its pods do not.
+            means: whether a pod is meant.
+        """
+        found = self.remembered.get(key) if key else None
+        if found is None:
+            found = sum([means(pod) for pod in self._pods.values()])
+            if key:
+                self.remember(key, found)
+        return found
+
+    def remember(self, key: object, found: int) -> int:
+        """Return `found`, and keep it in `remembered`."""
+        if len(self.remembered) >= _REMEMBERED:
+            self.remembered.clear()
+        self.remembered[key] = found
+        return found
+
+
+def _add(counts: dict[_Key, int], key: _Key, sign: int) -> None:
+    left = counts.get(key, 0) + sign
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
 
 
 def _uid(pod: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from pytest_kwait.scheduler.algorithm.cycle import Check, Cycle, Rejection
 from pytest_kwait.scheduler.algorithm.priorities import MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
     from pytest_kwait.scheduler.algorithm.pod_affinity_terms import AffinityTerm
@@ -65,10 +65,9 @@ def _repelled(cycle: Cycle) -> _Places:
     places: _Places = Counter()
     for info in cycle.nodes:
         if info.repellent:
-            for other in info.repellent.values():
-                for term in other.affinity.required_apart:
-                    if _theirs_means(cycle, term):
-                        _mark(places, term, info)
+            for term, number in info.repellent.items():
+                if _theirs_means(cycle, term):
+                    _mark(places, term, info, number)
     return places
 
 
@@ -77,31 +76,44 @@ def _own_places(cycle: Cycle) -> tuple[_Places, _Places]:
     wanted: _Places = Counter()
     unwanted: _Places = Counter()
     own = cycle.pod.affinity
-    if not (own.required or own.required_apart):
-        return wanted, unwanted
-    for info in cycle.nodes:
-        for other in info.pods:
-            if own.required and _all_mean(cycle, own.required, other):
+    together = _Question(cycle, own.required) if own.required else None
+    apart = [(term, _Question(cycle, (term,))) for term in own.required_apart]
+    if together or apart:
+        for info in cycle.nodes:
+            number = together.count(info) if together else 0
+            if number:
                 for term in own.required:
-                    _mark(wanted, term, info)
-            for term in own.required_apart:
-                if _own_means(cycle, term, other):
-                    _mark(unwanted, term, info)
+                    _mark(wanted, term, info, number)
+            for term, question in apart:
+                _mark(unwanted, term, info, question.count(info))
     return wanted, unwanted
 
 
-def _mark(places: _Places, term: AffinityTerm, info: NodeInfo) -> None:
+def _mark(places: _Places, term: AffinityTerm, info: NodeInfo, number: int) -> None:
     value = info.labels.get(term.topology_key)
-    if value is not None:
-        places[term.topology_key, value] += 1
+    if value is not None and number:
+        places[term.topology_key, value] += number
 
 
-def _own_means(cycle: Cycle, term: AffinityTerm, other: PodInfo) -> bool:
-    return term.means(other.namespace, other.labels, cycle.namespace_labels, of_incoming=True)
+class _Question:
+    """Asks nodes how many of their pods all of some of the new pod's terms mean."""
 
+    def __init__(self, cycle: Cycle, terms: Sequence[AffinityTerm]) -> None:
+        self._terms = terms
+        self._labels_of = cycle.namespace_labels
+        lasting = all(term.lasting for term in terms)
+        self._key = " and ".join(term.key for term in terms) if lasting else ""
 
-def _all_mean(cycle: Cycle, terms: Iterable[AffinityTerm], other: PodInfo) -> bool:
-    return all(_own_means(cycle, term, other) for term in terms)
+    def means(self, other: PodInfo) -> bool:
+        """Whether a pod is meant."""
+        return all(
+            term.means(other.namespace, other.labels, self._labels_of, of_incoming=True)
+            for term in self._terms
+        )
+
+    def count(self, info: NodeInfo) -> int:
+        """Return how many pods of a node are meant."""
+        return info.count(self._key, self.means)
 
 
 def _theirs_means(cycle: Cycle, term: AffinityTerm) -> bool:
@@ -111,7 +123,7 @@ def _theirs_means(cycle: Cycle, term: AffinityTerm) -> bool:
 
 def _means_itself(cycle: Cycle) -> bool:
     required = cycle.pod.affinity.required
-    return bool(required) and _all_mean(cycle, required, cycle.pod)
+    return bool(required) and _Question(cycle, required).means(cycle.pod)
 
 
 def preferred_pod_affinity(
@@ -127,11 +139,30 @@ def preferred_pod_affinity(
     Source: kube-scheduler, framework/plugins/interpodaffinity/scoring.go.
     """
     places: dict[str, Counter[str]] = defaultdict(Counter)
-    asks = cycle.pod.affinity.prefers
+    own = cycle.pod.affinity
+    asked = [(weight, term, _Question(cycle, (term,))) for weight, term in own.preferred]
+    asked += [(-weight, term, _Question(cycle, (term,))) for weight, term in own.preferred_apart]
+    meant: dict[AffinityTerm, bool] = {}
     for info in cycle.nodes:
-        if info.labels and (asks or info.affine):
-            for other in info.pods if asks else info.affine.values():
-                _weigh(cycle, other, info, places, hard_weight)
+        labels = info.labels
+        for weight, term, question in asked:
+            value = labels.get(term.topology_key)
+            if value is not None:
+                number = question.count(info)
+                if number and weight:
+                    places[term.topology_key][value] += weight * number
+        if not info.wishes:
+            continue
+        for (wish, term), number in info.wishes.items():
+            value = labels.get(term.topology_key)
+            weight = hard_weight if wish is None else wish
+            if value is None or not weight:
+                continue
+            means = meant.get(term)
+            if means is None:
+                means = meant[term] = _theirs_means(cycle, term)
+            if means:
+                places[term.topology_key][value] += weight * number
     if not places:
         return None
     sums = [
@@ -142,27 +173,3 @@ def preferred_pod_affinity(
     if least == most:
         return None
     return [int(MOST * ((one - least) / (most - least))) for one in sums]
-
-
-def _weigh(
-    cycle: Cycle,
-    other: PodInfo,
-    info: NodeInfo,
-    places: dict[str, Counter[str]],
-    hard_weight: int,
-) -> None:
-    own, theirs = cycle.pod.affinity, other.affinity
-    found: list[tuple[int, AffinityTerm]] = []
-    found += [(weight, term) for weight, term in own.preferred if _own_means(cycle, term, other)]
-    found += [
-        (-weight, term) for weight, term in own.preferred_apart if _own_means(cycle, term, other)
-    ]
-    found += [(hard_weight, term) for term in theirs.required if _theirs_means(cycle, term)]
-    found += [(weight, term) for weight, term in theirs.preferred if _theirs_means(cycle, term)]
-    found += [
-        (-weight, term) for weight, term in theirs.preferred_apart if _theirs_means(cycle, term)
-    ]
-    for weight, term in found:
-        value = info.labels.get(term.topology_key)
-        if value is not None and weight:
-            places[term.topology_key][value] += weight

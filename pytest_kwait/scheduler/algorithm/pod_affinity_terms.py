@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.label_selectors import LabelSelector, Requirement
@@ -15,7 +15,7 @@ from pytest_kwait.scheduler.algorithm.malformed import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = ["NO_POD_AFFINITY", "AffinityTerm", "PodAffinity"]
 
@@ -24,7 +24,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NO_LABELS: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AffinityTerm:
     """Pods by namespace and labels, and the label of nodes that says what "beside" means.
 
@@ -34,6 +34,8 @@ class AffinityTerm:
         selector: the labels of the pods.
         topology_key: nodes with the same value of this label are one place.
 
+    Terms that say the same are equal.
+
     Source: kube-scheduler, framework/types.go, `AffinityTerm`.
     """
 
@@ -41,6 +43,23 @@ class AffinityTerm:
     namespace_selector: LabelSelector
     selector: LabelSelector
     topology_key: str
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        selectors = self.namespace_selector.key, self.selector.key
+        key = repr((sorted(self.namespaces), *selectors, self.topology_key))
+        object.__setattr__(self, "key", key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AffinityTerm) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether which pods it means depends on them alone, not on their namespaces' labels."""
+        return self.namespace_selector.nothing or self.namespace_selector.everything
 
     def means(
         self,
@@ -106,6 +125,15 @@ class PodAffinity:
 
     def __bool__(self) -> bool:
         return bool(self.required or self.required_apart or self.prefers)
+
+    @property
+    def wishes(self) -> Iterable[tuple[int | None, AffinityTerm]]:
+        """What it wants beside it, by weight: negative for what it avoids, None for must."""
+        for term in self.required:
+            yield None, term
+        yield from self.preferred
+        for weight, term in self.preferred_apart:
+            yield -weight, term
 
     @property
     def prefers(self) -> bool:

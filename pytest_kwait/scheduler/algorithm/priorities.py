@@ -31,8 +31,6 @@ __all__ = [
 MOST = 100
 """The best score."""
 
-# Scores that a node remembers at most.
-_REMEMBERED = 64
 _MEBIBYTE = 1024 * 1024
 _LEAST_IMAGES = 23 * _MEBIBYTE
 _MOST_PER_CONTAINER = 1000 * _MEBIBYTE
@@ -62,7 +60,7 @@ def least_allocated(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] 
     for info in fitting:
         score = info.remembered.get(key)
         if score is None:
-            score = _remember(info, key, _free(info, cpu, memory))
+            score = info.remember(key, _free(info, cpu, memory))
         scores.append(score)
     return scores
 
@@ -75,13 +73,6 @@ def _free(info: NodeInfo, cpu: int, memory: int) -> int:
             resources += 1
             total += max(capacity - info.assumed[name] - amount, 0) * MOST // capacity
     return total // resources if resources else 0
-
-
-def _remember(info: NodeInfo, key: tuple[str, int, int], score: int) -> int:
-    if len(info.remembered) >= _REMEMBERED:
-        info.remembered.clear()
-    info.remembered[key] = score
-    return score
 
 
 def balanced_allocation(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
@@ -98,7 +89,7 @@ def balanced_allocation(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[i
     for info in fitting:
         score = info.remembered.get(key)
         if score is None:
-            score = _remember(info, key, _even(info, cpu, memory))
+            score = info.remember(key, _even(info, cpu, memory))
         scores.append(score)
     return scores
 

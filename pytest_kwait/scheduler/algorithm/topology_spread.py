@@ -91,14 +91,14 @@ def _matching(constraint: SpreadConstraint, pod: PodInfo, info: NodeInfo) -> int
     Source: kube-scheduler, framework/plugins/podtopologyspread/common.go, `countPodsMatchSelector`.
     """
     selector = constraint.selector
-    if selector.everything or selector.nothing:
+    if selector.everything or selector.nothing or not info.pod_count:
         return 0
     matches, namespace = selector.matches, pod.namespace
-    return sum(
-        1
-        for other in info.pods
-        if other.namespace == namespace and not other.ending and matches(other.labels)
-    )
+
+    def means(other: PodInfo) -> bool:
+        return other.namespace == namespace and not other.ending and matches(other.labels)
+
+    return info.count(f"spread {namespace} {selector.key}", means)
 
 
 def pods_spread_best(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
