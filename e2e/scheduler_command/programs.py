@@ -101,7 +101,7 @@ class Program:
     def get(self, path: str, caller: Caller | None = None) -> tuple[int, str]:
         """Return status and text of what it serves to a caller."""
         caller = caller or Caller()
-        tls = ssl.create_default_context()
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE  # its certificate is made at its start
         if caller.certificate is not None:
@@ -123,7 +123,7 @@ class Program:
             return re.search(text, shown, re.MULTILINE) is not None
 
         try:
-            wait.poll_immediate(0.05, ENOUGH, shows)
+            wait.poll_immediate(0.1, ENOUGH, shows)
         except wait.ErrWaitTimeout:
             message = f"{path} does not show {text!r} but: {shown}\n{self.log}"
             raise AssertionError(message) from None
