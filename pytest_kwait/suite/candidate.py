@@ -27,6 +27,9 @@ __all__ = ["PROGRAM", "Candidate", "Term"]
 PROGRAM = (sys.executable, "-P", "-m", "pytest_kwait.suite.candidate_process")
 """What a candidate runs; its argument and what it says are described there."""
 
+_HEARING = 5.0
+"""Seconds in which the last lines of a process are read at most."""
+
 _NOTES = ('{"led"', '{"lost"', '{"sees"')
 """How the lines begin that are no log."""
 
@@ -204,6 +207,11 @@ class Candidate:
         except subprocess.TimeoutExpired:
             self._process.kill()
         self._end()
+
+    def hear_out(self) -> None:
+        """Return once all is noted that it has said, if it has ended."""
+        if not self.alive:
+            self._listener.join(_HEARING)
 
     def _signal(self, number: signal.Signals) -> None:
         if not self.alive or self._killed_at is not None:

@@ -228,6 +228,8 @@ class Candidates:
             each.end_stop(deadline)
 
     def _state(self) -> str:
+        for each in self.candidates:
+            each.hear_out()
         states = ", ".join(map(str, self.candidates))
         try:
             held = self.holder

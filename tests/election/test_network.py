@@ -60,6 +60,6 @@ def test_it_always_ends_in_stopped(trouble: Handler) -> None:
         )
         began = SYSTEM_CLOCK.monotonic()
         assert elector.run(threading.Event()) is False
-    # Acquired and renewed at once, in which nobody can have spent a whole second.
-    assert 0.4 <= stopped[0] - began < 1.4
+    # What trickles in would take 10 seconds and more.
+    assert 0.4 <= stopped[0] - began < 4
     assert not elector.is_leader

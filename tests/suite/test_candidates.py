@@ -120,7 +120,7 @@ def test_a_killed_leader_leads_no_more(elect: Callable[..., Candidates]) -> None
 
 
 def test_a_paused_leader_leads_as_long_as_its_lease(elect: Callable[..., Candidates]) -> None:
-    election = elect("say(led=now, until=now + 0.3); sys.stdin.readline()")
+    election = elect("say(led=now, until=now + 2); sys.stdin.readline()")
     leader = election.leader()
     leader.pause()
     assert str(leader) == "candidate-0 leads (paused)"
@@ -137,10 +137,11 @@ def test_nobody_leads_in_time(elect: Callable[..., Candidates], cluster: FakeClu
     }
     election = elect(f"print('no route to host'); {COMPETES}", 2)
     election[1].cut_off()
+    wait.poll_immediate(0.02, 30, lambda: all(each.said for each in election))
     with pytest.raises(WaitTimeout) as caught:
-        election.leader("500ms")
+        election.leader("100ms")
     assert str(caught.value) == (
-        "no candidate of lease ci-1/boss led within 500ms: candidate-0 competes, "
+        "no candidate of lease ci-1/boss led within 100ms: candidate-0 competes, "
         "candidate-1 competes (cut off); the lease is held by operator; no route to host"
     )
     election[1].reconnect()
