@@ -73,12 +73,17 @@ class Distribution:
         self._type = msgspec.json.encode(type_meta)[:-1] + b","
 
     def replace(self, items: Iterable[Listed], resource_version: str) -> None:
-        """Take in a list.
+        """Take in a list; where it is a `list`, what comes of its items takes their places.
 
         Raises:
             TransformError: an object cannot be transformed; the store stays as it was.
         """
-        whole = [self._whole(item) for item in items if _has_name(item.object)]
+        whole = items if isinstance(items, list) else list(items)
+        whole[:] = [item for item in whole if _has_name(item.object)]
+        for place, item in enumerate(whole):
+            # Each goes as its successor comes: both lists at once would be twice the memory, and
+            # the process keeps what it has had.
+            whole[place] = self._whole(item)
         self._change(lambda store: store.replace(whole, resource_version), listed=True)
 
     def add(self, obj: Mapping[str, Any], raw: bytes) -> None:
