@@ -16,7 +16,7 @@ from pytest_kwait.scheduler.algorithm.malformed import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NodeTerm", "RequiredNodes", "matches_node_selector", "preferred_nodes"]
+__all__ = ["NodeTerm", "RequiredNodes", "preferred_nodes"]
 
 _NODE_AFFINITY = "spec.affinity.nodeAffinity"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -187,16 +187,3 @@ def preferred_nodes(spec: Mapping[str, Any]) -> list[tuple[int, NodeTerm]]:
         if weight and not term.empty:
             found.append((weight, term))
     return found
-
-
-def matches_node_selector(selector: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    """Whether one of the selector's terms holds for `node`; an empty term never does.
-
-    Raises:
-        InvalidObject: `selector` cannot be read.
-
-    Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go, `NodeSelector.Match`.
-    """
-    metadata = mapping_at(node, "metadata", "")
-    labels, name = mapping_at(metadata, "labels", "metadata"), metadata.get("name", "")
-    return any(term.matches(name, labels) for term in _terms(selector, "nodeSelector"))

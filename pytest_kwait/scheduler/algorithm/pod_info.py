@@ -104,11 +104,6 @@ class PodInfo:
         """Return `error` with the pod's name."""
         return _invalid(self.pod, error)
 
-    @property
-    def key(self) -> str:
-        """Its namespace and name, as events and logs have them."""
-        return f"{self.namespace}/{self.name}"
-
 
 def _invalid(pod: object, error: InvalidObject) -> InvalidPod:
     metadata = pod.get("metadata") if isinstance(pod, dict) else None

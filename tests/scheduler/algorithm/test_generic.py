@@ -25,7 +25,7 @@ from pytest_kwait.scheduler.algorithm import (
 from tests.scheduler.algorithm.nodes import Nodes, info, node, pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 @pytest.fixture
@@ -116,6 +116,21 @@ def test_functions_can_be_given_and_names_registered(own_names: None) -> None:
     assert "Rank" in priority_names()
     with pytest.raises(FitError, match=r"^0/1 nodes are available: 1 node.s. weren.t red\. "):
         named.schedule(pod(), Nodes(info(labels={"rank": "1"})))
+
+
+def test_a_priority_per_pod_scores_all_nodes_at_once() -> None:
+    def by_pods(cycle: Cycle, fitting: Sequence[NodeInfo]) -> list[int]:
+        return [sum(one.name == "there" for one in info.pods) for info in fitting]
+
+    nodes = Nodes(info(name="a"), info(pod("there"), name="b"))
+    assert Algorithm([], {PerPod(by_pods): 3}).scores(pod(), nodes) == {"a": 0, "b": 3}
+
+
+def test_a_node_remembers_only_so_much() -> None:
+    on = info(allocatable={"cpu": "1000"})
+    for number in range(1, 300):
+        Algorithm().scores(pod(cpu=f"{number}m", memory="1"), Nodes(on))
+    assert 0 < len(on.remembered) <= 64
 
 
 def test_a_predicate_per_pod_is_prepared_once() -> None:
@@ -257,6 +272,10 @@ _NODE_AFFINITY = {
             {"metadata": {"name": "p"}, "spec": {"containers": [None]}},
             "spec.containers[0]=None (from pod default/p) is not valid: a mapping is wanted",
         ),
+        (
+            {"metadata": {"name": "p"}, "spec": {"containers": {}}},
+            "spec.containers={} (from pod default/p) is not valid: a list is wanted",
+        ),
         ({"metadata": [], "spec": {}}, "metadata=[] (from pod default/) is not valid: a mapping"),
         (None, "pod=None (from pod default/) is not valid: a mapping is wanted"),
     ],
@@ -284,6 +303,8 @@ def test_null_fields_are_absent_ones() -> None:
 def test_a_malformed_node_is_said_to_be_one_and_changes_nothing() -> None:
     with pytest.raises(InvalidNode, match=r"^metadata.name=None .from node . is not valid"):
         NodeInfo({"metadata": {}})
+    with pytest.raises(InvalidNode, match=r"^node=None .from node. is not valid: a mapping is"):
+        NodeInfo(None)  # type: ignore[arg-type]
     good = info()
     with pytest.raises(InvalidNode) as caught:
         good.set_node(node(allocatable={"cpu": "many"}))

@@ -112,6 +112,9 @@ def test_required_affinity_can_name_nodes_by_field() -> None:
     assert _rejection(wanted, info(name="n2")) == Rejection((unseen,), resolvable=False)
     # A kubelet says it in its own words.
     assert find_rejection(PodInfo(wanted), info(name="n2")) == Rejection((_AFFINITY,))
+    assert find_rejection(PodInfo(wanted), info()) is None
+    torn = pod(affinity=_affinity(matchFields=[field, {**field, "values": ["n2"]}]))
+    assert find_rejection(PodInfo(torn), info()) == Rejection((_AFFINITY,))
 
 
 @pytest.mark.parametrize(

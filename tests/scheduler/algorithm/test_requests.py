@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.scheduler.algorithm.requests import host_ports, ports_conflict, resource_requests
+from pytest_kwait.scheduler.algorithm.requests import (
+    PodRequests,
+    host_ports,
+    ports_conflict,
+    resource_requests,
+)
 
 Container = dict[str, object]
 
@@ -69,3 +74,98 @@ def test_a_port_conflicts_on_the_same_address_or_on_all(
     used: tuple[str, str, int], conflict: bool
 ) -> None:
     assert ports_conflict({("TCP", "10.0.0.1", 80)}, {used}) is conflict
+
+
+def test_what_the_pod_level_requests_replaces_only_what_it_may() -> None:
+    resources = {"requests": {"cpu": "4", "hugepages-2Mi": "2Mi", "example.com/gpu": "9"}}
+    container = {"resources": {"requests": {"cpu": "1", "example.com/gpu": "1"}}}
+    spec = {"containers": [container], "resources": resources}
+    assert resource_requests({"spec": spec}) == {
+        "cpu": 4000,
+        "hugepages-2Mi": 2 * 1024 * 1024,
+        "example.com/gpu": 1,
+    }
+
+
+def test_resources_that_no_scheduler_counts_are_left_out() -> None:
+    requests = {"cpu": "1", "pods": "1", "something": "3"}
+    spec = {"containers": [{"resources": {"requests": requests}}]}
+    assert resource_requests({"spec": spec}) == {"cpu": 1000}
+
+
+_ASSUMED_MEMORY = 200 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("spec", "on_a_node", "before"),
+    [
+        ({"containers": [{}, {}]}, (200, 2), (200, 2)),
+        ({"containers": [_c("1"), {}]}, (1100, 2), (1100, 2)),
+        ({"containers": [{}], "initContainers": [_c("3"), {}]}, (3000, 1), (3000, 1)),
+        ({"containers": [{}], "overhead": {"cpu": "1"}}, (1100, 1), (1100, 1)),
+        (
+            # Of a pod as a whole nothing is assumed that it or a container requests.
+            {"containers": [_c("1"), {}], "resources": {"requests": {"cpu": "3"}}},
+            (3000, 2),
+            (1100, 2),
+        ),
+    ],
+)
+def test_scores_assume_requests_of_containers_without(
+    spec: dict[str, object], on_a_node: tuple[int, int], before: tuple[int, int]
+) -> None:
+    requests = PodRequests({"spec": spec})
+    for assumed, (cpu, memory) in (
+        (requests.assumed(), on_a_node),
+        (requests.assumed(whole=False), before),
+    ):
+        assert assumed == {"cpu": cpu, "memory": memory * _ASSUMED_MEMORY}
+
+
+def _resized(spec: str, actuated: str, allocated: str, **status: object) -> dict[str, object]:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": spec}}}]
+    given = {
+        "name": "c",
+        "resources": {"requests": {"cpu": actuated}},
+        "allocatedResources": {"cpu": allocated},
+    }
+    return {"spec": {"containers": containers}, "status": {"containerStatuses": [given], **status}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "cpu"),
+    [
+        (_resized("1", "1", "1"), 1000),
+        # Grows: it will be given that.
+        (_resized("3", "1", "2"), 3000),
+        # Shrinks: it still has that.
+        (_resized("1", "3", "2"), 3000),
+        # Cannot grow on this node.
+        (
+            _resized(
+                "9", "1", "2", conditions=[{"type": "PodResizePending", "reason": "Infeasible"}]
+            ),
+            2000,
+        ),
+        (
+            _resized(
+                "9", "1", "2", conditions=[{"type": "PodResizePending", "reason": "Deferred"}]
+            ),
+            9000,
+        ),
+        ({"spec": {"containers": [_c("1")]}, "status": {"containerStatuses": None}}, 1000),
+    ],
+)
+def test_a_pod_that_is_resized_needs_what_it_has_and_what_it_will_have(
+    pod: dict[str, object], cpu: int
+) -> None:
+    assert resource_requests(pod, started=True) == {"cpu": cpu}
+
+
+def test_a_pod_that_is_resized_as_a_whole_too() -> None:
+    pod = {
+        "spec": {"containers": [{}], "resources": {"requests": {"cpu": "1"}}},
+        "status": {"resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "1"}},
+    }
+    assert resource_requests(pod, started=True) == {"cpu": 2000}
+    assert resource_requests(pod) == {"cpu": 1000}
