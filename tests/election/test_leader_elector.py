@@ -7,17 +7,20 @@ import math
 import re
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from pytest_kwait import wait
-from pytest_kwait.election import LeaderElectionRecord, LeaderElector
+from pytest_kwait.election import LeaderElectionRecord, LeaderElector, LeaseLock
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import DeadlineExceeded
+from tests.election.lease_store import LeaseStore, StoreClient, StoreSession
 
 if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
     from pytest_kwait.clock import Deadline
     from pytest_kwait.wait import Context
 
@@ -110,6 +113,20 @@ def test_a_stolen_lease_stops_the_leader_at_its_next_look() -> None:
     assert (leader.get_leader(), lock.record) == ("thief", thief)
 
 
+def test_a_lease_that_somebody_has_emptied_is_lost() -> None:
+    clock, store, stopped = FakeClock(), LeaseStore(), list[float]()
+    lock = LeaseLock(cast("ApiClient", StoreClient(StoreSession(store))), "ns", "lock", "a")
+
+    def empty() -> None:
+        lease = store.get()
+        lease["spec"]["holderIdentity"] = ""
+        store.put(lease)
+
+    clock.call_later(5, empty)
+    assert elector(lock, clock, stopped).run(threading.Event()) is False
+    assert (stopped, store.holder) == ([6], "")
+
+
 def test_a_lease_expires_by_observation_however_old_its_times_are() -> None:
     old = LeaderElectionRecord("old", 15, "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", 4)
     clock, lock, won = FakeClock(), FakeLock(record=old), list[float]()
@@ -176,7 +193,7 @@ def test_one_that_never_led_is_told_that_it_stopped() -> None:
 def test_a_renewal_whose_answer_was_lost_does_not_lengthen_the_leadership() -> None:
     clock, lock, stopped = FakeClock(), FakeLock(), list[float]()
     leader = elector(lock, clock, stopped)
-    real, seen = lock.update, list[bool]()
+    real, seen = lock.update, list[float]()
 
     def lost(record: LeaderElectionRecord, *, deadline: Deadline) -> None:
         if clock.monotonic() < 6:
@@ -187,10 +204,10 @@ def test_a_renewal_whose_answer_was_lost_does_not_lengthen_the_leadership() -> N
         raise ApiError("no answer", reason="Timeout")
 
     lock.update = lost  # type: ignore[method-assign]
-    clock.call_later(13.5, lambda: seen.append(leader.is_leader))
+    clock.call_later(13.5, lambda: seen.append(leader.lease_deadline.at))
     assert leader.run(threading.Event()) is False
     assert stopped == [14]  # the last renewal that was answered began at 4
-    assert seen == [True]
+    assert seen == [4 + 15]
 
 
 def test_leadership_counts_from_before_the_renewal_was_sent() -> None:
@@ -329,8 +346,10 @@ def test_a_leader_whose_work_has_failed_makes_room(monkeypatch: pytest.MonkeyPat
         raise RuntimeError("cannot schedule")
 
     monkeypatch.setattr(threading, "excepthook", hook)
+    stop = threading.Event()
+    clock.call_later(1e6, stop.set)  # virtual seconds, so that it ends in any case
     leader = elector(FakeLock(), clock, stopped, on_started_leading=fail)
-    assert leader.run(threading.Event()) is False
+    assert leader.run(stop) is False
     assert reported.wait(5)
     assert (len(stopped), said) == (1, ["cannot schedule"])
 
