@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ class Cluster:
     def __init__(self, session: Session, referee: Referee) -> None:
         self._session = session
         self.referee = referee
+        self._pool = ThreadPoolExecutor(4)
+        self._leaving: list[Future[Any]] = []
 
     def send(self, method: str, path: str, body: Obj | None = None, **query: Any) -> Any:
         """Return the server's answer."""
@@ -75,11 +77,10 @@ class Cluster:
 
     def fill(self, world: World) -> None:
         """Make the nodes and the pods on them."""
-        with ThreadPoolExecutor(4) as pool:
-            nodes = [pool.submit(self.send, "POST", "/api/v1/nodes", node) for node in world.nodes]
-            placed = [pool.submit(self._place, pod) for pod in world.placed]
-            for made in (*nodes, *placed):
-                made.result()
+        submit = self._pool.submit
+        nodes = [submit(self.send, "POST", "/api/v1/nodes", node) for node in world.nodes]
+        for made in (*nodes, *[submit(self._place, pod) for pod in world.placed]):
+            made.result()
         assert until(lambda: all(map(is_settled, self.nodes())), TIMEOUT)
         # Its scheduler sees the nodes a little later than we do; pods it sees in their order.
         tries = count()
@@ -87,9 +88,15 @@ class Cluster:
 
     def clear(self) -> None:
         """Remove all nodes and pods."""
+        while self._leaving:
+            self._leaving.pop().result()
         for name in NAMESPACES:
             self.send("DELETE", f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds=0)
         self.send("DELETE", "/api/v1/nodes")
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
 
     def nodes(self) -> list[Obj]:
         """Return the nodes as they are now."""
@@ -118,7 +125,7 @@ class Cluster:
             return bool(messages)
 
         assert until(is_answered, TIMEOUT, 0.01)
-        self.send("DELETE", one, gracePeriodSeconds=0)
+        self._leaving.append(self._pool.submit(self.send, "DELETE", one, gracePeriodSeconds=0))
         return taken, messages[0]
 
     def _is_seen(self, name: str) -> bool:
@@ -185,6 +192,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster = Cluster(Session.of(connect(plane.kubeconfig).client()), referee)
         cluster.prepare()
         yield cluster
+        cluster.close()
 
 
 def test_the_same_nodes_fit_for_the_same_reasons_and_as_well(cluster: Cluster) -> None:

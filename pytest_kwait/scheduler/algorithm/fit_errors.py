@@ -35,7 +35,7 @@ class FitError(KwaitError):
         reason: str = "",
         may_preempt: bool = True,
     ) -> None:
-        super().__init__(rejections, predicates, reason, may_preempt)
+        super().__init__(rejections, predicates)
         self.rejections = rejections
         self.predicates = predicates
         self.reason = reason

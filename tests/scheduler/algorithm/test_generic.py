@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -61,6 +62,7 @@ def test_a_pod_that_fits_nowhere_raises_with_each_nodes_reason() -> None:
     assert caught.value.predicates == {"NodeResourcesFit", "TaintToleration"}
     assert caught.value.rejections["small"] == Rejection(("Insufficient cpu",), resolvable=False)
     assert isinstance(caught.value, KwaitError)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 def test_names_that_exclude_one_another_leave_no_node() -> None:
