@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from e2e.faults.catalogue import ALL
+from e2e.faults.cluster_families import CLUSTER_FAMILIES
 from e2e.faults.families import FAMILIES
+from e2e.faults.storage_families import STORAGE_FAMILIES
+from e2e.faults.workload_families import WORKLOAD_FAMILIES
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.resources.catalogue import WAITS
 from pytest_kwait.suite.settings import DEFINITIONS
@@ -67,7 +70,8 @@ def faults() -> str:
 
 def families() -> str:
     """Return the waits that are put to every fault."""
-    rows = [(family.title, str(family.watches or "none")) for family in FAMILIES]
+    every = (*FAMILIES, *WORKLOAD_FAMILIES, *STORAGE_FAMILIES, *CLUSTER_FAMILIES)
+    rows = [(family.title, str(family.watches or "none")) for family in every]
     return table(("wait", "watches"), rows)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.cluster.definition import definition
 from e2e.raising import raises
 from pytest_kwait import InvalidArgument, WaitFailed, WaitTimeout
 
@@ -17,34 +18,6 @@ if TYPE_CHECKING:
     from pytest_kwait import Bench
 
     Wait = Callable[..., Any]
-
-
-def version(name: str, *, storage: bool = False, served: bool = True) -> dict[str, Any]:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "name": name,
-        "served": served,
-        "storage": storage,
-        "schema": {"openAPIV3Schema": schema},
-    }
-
-
-def definition(group: str, plural: str = "widgets", kind: str = "Widget") -> dict[str, Any]:
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
-            "versions": [
-                version("v1", storage=True),
-                version("v2"),
-                version("v0", served=False),
-            ],
-        },
-    }
 
 
 @pytest.fixture

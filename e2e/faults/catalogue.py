@@ -77,6 +77,11 @@ class Fault:
     polling: str = AGAIN
     takes: str = SOON
 
+    @property
+    def watches_only(self) -> bool:
+        """Whether it meets nothing but watches."""
+        return self.meets is _is_watch
+
 
 async def _reset(exchange: Exchange) -> None:
     exchange.reset()

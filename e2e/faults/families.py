@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_kwait import (
@@ -25,6 +24,7 @@ from pytest_kwait.api.resource import (
 )
 from pytest_kwait.clock import Deadline
 
+from .family import POLL, Family
 from .place import Place, config_map, template
 
 if TYPE_CHECKING:
@@ -34,46 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "POLL", "Family", "Place"]
 
-POLL = 0.1
-"""Seconds between two looks in poll mode, and at what cannot be watched."""
-
 READY = {
     "phase": "Running",
     "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": None}],
 }
-
-
-class Family(ABC):
-    """A wait, its object, and what makes it come true.
-
-    Args:
-        place: where.
-        name: the name of its object.
-    """
-
-    title: ClassVar[str]
-    watches: ClassVar[int] = 1
-    """How many watches it has open."""
-
-    def __init__(self, place: Place, name: str) -> None:
-        self.place = place
-        self.name = name
-
-    @abstractmethod
-    def prepare(self) -> None:
-        """Make the object."""
-
-    @abstractmethod
-    def wait(self, client: ApiClient, timeout: float) -> Any:
-        """Wait over a client."""
-
-    @abstractmethod
-    def bring_about(self) -> None:
-        """Let come true what is awaited."""
-
-    @abstractmethod
-    def is_right(self, result: Any) -> bool:
-        """Say whether this is what the wait must return."""
 
 
 class JobWait(Family):

@@ -13,6 +13,7 @@ from pytest_kwait import wait_for
 from pytest_kwait.api.resource import PODS, Resource
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -50,6 +51,14 @@ class Place:
         session = Session.of(self.client)
         session.delete(resource, name, self.namespace, deadline=_deadline())
 
+    def remove(self, resource: Resource, name: str) -> None:
+        """Delete an object if it is there."""
+        try:
+            self.delete(resource, name)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
     def wait_until_deleted(self, resource: Resource, name: str) -> None:
         """Return once an object is gone."""
         target = f"{resource.qualified}/{name}"
@@ -70,9 +79,13 @@ class Place:
 
     def set_status(self, pod: str, status: dict[str, Any]) -> None:
         """Write the status of a pod, as a kubelet does."""
+        self.patch_status(PODS, pod, status)
+
+    def patch_status(self, resource: Resource, name: str, status: dict[str, Any]) -> None:
+        """Write the status of an object, as its controller does."""
         Session.of(self.client).patch(
-            PODS,
-            pod,
+            resource,
+            name,
             {"status": status},
             self.namespace,
             subresource="status",

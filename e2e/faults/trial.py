@@ -158,7 +158,7 @@ class Trials:
         """Give trials of waits, whose objects are there."""
         ways = [self._idle.pop() if self._idle else self._way() for _ in families]
         with ThreadPoolExecutor(len(families), thread_name_prefix="trial") as pool:
-            list(pool.map(lambda family: family.prepare(), families))
+            list(pool.map(lambda family: family.prepare(), dict.fromkeys(families)))
             try:
                 yield [
                     Trial(family, proxy, client, pool)

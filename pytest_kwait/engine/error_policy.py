@@ -7,22 +7,23 @@ that nobody understands is tried again a few times, and final if it repeats.
 
 from __future__ import annotations
 
+import contextlib
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kwait.api.outage import Outage
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.errors import ApiError
+from pytest_kwait.errors import ApiError, WaitTimeout
 from pytest_kwait.wait.backoff import Backoff
 from pytest_kwait.wait.context import Context
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = ["Decision", "Troubles", "ask", "decide", "retry_pauses", "retrying"]
+__all__ = ["Decision", "Troubles", "ask", "decide", "in_time", "retry_pauses", "retrying"]
 
 _Answer = TypeVar("_Answer")
 
@@ -134,6 +135,27 @@ def ask(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _Answer:
         if deadline.expired:
             raise
         raise ApiError(str(error), reason="Timeout") from error
+
+
+@contextlib.contextmanager
+def in_time(deadline: Deadline, what: str) -> Iterator[None]:
+    """Let what a wait has to do before it can look end as the wait does, where its time is up.
+
+    Args:
+        deadline: when the wait must be over.
+        what: what could not be done, as a clause: `the kind widgets could not be found out`.
+
+    Raises:
+        ApiError: a final error.
+        WaitTimeout: the time was up; names the last error.
+    """
+    try:
+        yield
+    except (ApiError, DeadlineExceeded) as error:
+        final = isinstance(error, ApiError) and decide(error) is Decision.STOP
+        if final or not deadline.expired:
+            raise
+        raise WaitTimeout(f"{what} in time: {error}") from error
 
 
 def retrying(

@@ -293,6 +293,7 @@ class Stream:
         except (ApiError, DeadlineExceeded):
             self._outdated.set()
             raise
+        self._troubles.repeats = 0
         self._version = answer.resource_version
         items = [(item.object, item.raw) for item in answer.items]
         with self._lock:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.api.outage import Outage
 from pytest_kwait.api.session import Session
+from pytest_kwait.api.statuses import unreadable
 from pytest_kwait.engine.condition import ObjectReference, Scope, Source
 from pytest_kwait.engine.error_policy import Decision, decide
 from pytest_kwait.engine.options import WaitOptions, resolve
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["HealthyServer", "api_server_healthy", "wait_for_api_server_healthy"]
 
 READYZ = "/readyz"
+_PASSED = b"readyz check passed"
 
 PER_LOOK = 5.0
 """Seconds that the server has for its answer."""
@@ -65,7 +67,9 @@ class HealthyServer:
         limit = deadline.at_most(PER_LOOK)
         query = {"verbose": "true"}
         try:
-            self.session.request("GET", questions[0], query=query, accept="*/*", deadline=limit)
+            answer = self.session.request(
+                "GET", questions[0], query=query, accept="*/*", deadline=limit
+            )
         except DeadlineExceeded:
             if deadline.expired:
                 raise
@@ -77,6 +81,9 @@ class HealthyServer:
             if error.status:
                 return f"{READYZ} answers {error.status}: {error.message}"
             return error.message
+        if _PASSED not in answer.data and answer.data.strip() != b"ok":
+            # Whoever stands before the server answers everything with 200, perhaps for a moment.
+            raise unreadable("GET", READYZ, answer.status, answer.data, "the checks of a server")
         return ""
 
     def learn(self, answers: str) -> None:

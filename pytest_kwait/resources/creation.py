@@ -22,7 +22,7 @@ from pytest_kwait.api.resource import (
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.creation import create
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import in_time, retrying
 from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
@@ -79,14 +79,20 @@ def create_and_wait(
     session = Session.of(client)
     deadline = Deadline.after(settings.timeout, session.clock)
     check_awaitable(manifest, condition)
-    resource = retrying(
-        lambda left: session.resolve(manifest["kind"], manifest["apiVersion"], deadline=left),
-        deadline,
-    )
-    where = namespace if resource.namespaced else None
-    made = create(session, resource, manifest, where, deadline)
-    options["timeout"] = max(deadline.remaining, 0.1)
-    return cast("dict[str, Any]", wait_for_created(client, namespace, made, condition, **options))
+    with in_time(deadline, f"the {manifest['kind']} could not be created"):
+        resource = retrying(
+            lambda left: session.resolve(manifest["kind"], manifest["apiVersion"], deadline=left),
+            deadline,
+        )
+        where = namespace if resource.namespaced else None
+        made = create(session, resource, manifest, where, deadline)
+    if condition is not None:
+        options["timeout"] = max(deadline.remaining, 0.1)
+        return cast(
+            "dict[str, Any]", wait_for_created(client, namespace, made, condition, **options)
+        )
+    awaited = _made_for(resource, namespace, made)
+    return cast("dict[str, Any]", wait_for_condition(session, awaited, settings, deadline))
 
 
 def check_awaitable(manifest: object, condition: Given | Held | None) -> None:
@@ -130,20 +136,19 @@ def wait_for_created(
         **options: the options of every wait.
     """
     resource = match_resource(BUILT_IN.values(), made["kind"], made["apiVersion"])
-    name = made["metadata"]["name"]
     if condition is not None:
+        name = made["metadata"]["name"]
         group, _, version = made["apiVersion"].rpartition("/")
         kind = f"{made['kind']}.{version}.{group}" if group else made["kind"]
         return wait_for(client, namespace, f"{kind}/{name}", condition, **options)
     check_awaitable(made, condition)
     settings = resolve(options, timeout="pod")
-    awaited = _made_for(resource, namespace, name, made)
+    awaited = _made_for(resource, namespace, made)
     return wait_for_condition(Session.of(client), awaited, settings)
 
 
-def _made_for(
-    resource: Resource | None, namespace: str, name: str, made: Mapping[str, Any]
-) -> Condition:
+def _made_for(resource: Resource | None, namespace: str, made: Mapping[str, Any]) -> Condition:
+    name = made["metadata"]["name"]
     if resource is not None and resource in _ROLLED_OUT:
         rollout = rollout_status(namespace, f"{resource.plural}/{name}")
         rollout.workload.uid = made["metadata"].get("uid") or ""

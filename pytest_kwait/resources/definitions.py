@@ -130,7 +130,7 @@ class ServedDefinition:
         for resource in questions:
             name = f"{resource.plural}.{resource.version}.{resource.group}"
             try:
-                session.resolve(name, resource.api_version, deadline=deadline)
+                ask(partial(_resolve, session, name, resource.api_version), deadline)
             except InvalidArgument:
                 return f"discovery does not tell of {resource.version} yet"
         return ""
@@ -155,6 +155,10 @@ class ServedDefinition:
 
 def _list_one(session: Session, path: str, deadline: Deadline) -> None:
     session.request("GET", path, query={"limit": 1}, deadline=deadline)
+
+
+def _resolve(session: Session, name: str, api_version: str, deadline: Deadline) -> None:
+    session.resolve(name, api_version, deadline=deadline)
 
 
 def _why(condition: dict[str, Any]) -> str:

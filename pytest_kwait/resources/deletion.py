@@ -12,13 +12,13 @@ from pytest_kwait.api.resource import DEPLOYMENTS, PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import Troubles, in_time, retrying
 from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve
 from pytest_kwait.engine.sighting import Sighting
 from pytest_kwait.engine.tally import Doom, State, Tally
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.resources.controllers import selector_of
 from pytest_kwait.resources.named_targets import named_target
 from pytest_kwait.resources.pods import PodFields, controller_uid, is_terminating, phase_label
@@ -37,6 +37,8 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 
 _POLICIES = ("Background", "Foreground", "Orphan")
 _LEFT = "left"
+_GONE = frozenset({404, 409})
+"""Not there any more, or there under another UID."""
 
 
 class _Fields(TypedDict, total=False):
@@ -163,22 +165,31 @@ def delete_and_wait(
         raise InvalidArgument("propagation", propagation, "use Background, Foreground or Orphan")
     settings = resolve(options, timeout="pod_deletion")
     deadline = Deadline.after(settings.timeout, session.clock)
-    resource, name = named_target(session, target, deadline)
-    where = namespace if resource.namespaced else None
-    found = retrying(lambda left: session.get(resource, name, where, deadline=left), deadline)
+    with in_time(deadline, f"{target} could not be read"):
+        resource, name = named_target(session, target, deadline)
+        where = namespace if resource.namespaced else None
+        found = retrying(lambda left: session.get(resource, name, where, deadline=left), deadline)
     uid = found["metadata"].get("uid") or ""
     selector = selector_of(resource, found.get("spec") or {})
-    retrying(
-        lambda left: session.delete(
-            resource,
-            name,
-            where,
-            uid=uid or None,
-            grace_period_seconds=grace_period,
-            propagation_policy=propagation,
-            deadline=left,
-        ),
-        deadline,
-    )
+    troubles = Troubles(session.clock)
+    try:
+        with in_time(deadline, f"{target} could not be deleted"):
+            retrying(
+                lambda left: session.delete(
+                    resource,
+                    name,
+                    where,
+                    uid=uid or None,
+                    grace_period_seconds=grace_period,
+                    propagation_policy=propagation,
+                    deadline=left,
+                ),
+                deadline,
+                troubles,
+            )
+    except ApiError as error:
+        # After a try whose answer got lost: that one has deleted it.
+        if error.status not in _GONE or troubles.count == 1:
+            raise
     condition = Gone(resource, where, name, uid, None if propagation == "Orphan" else selector)
     wait_for_condition(session, condition, settings, deadline)

@@ -15,7 +15,7 @@ from pytest_kwait.api.resource import BUILT_IN, SECRETS
 from pytest_kwait.api.selectors import Selector, selector_text
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import in_time, retrying
 from pytest_kwait.engine.options import (
     WaitOptions,
     check_name,
@@ -174,9 +174,10 @@ def wait_for(
     session = Session.of(client)
     deadline = Deadline.after(settings.timeout, session.clock)
     try:
-        resources = [
-            retrying(partial(_resolve, session, one.kind), deadline) for one in general.targets
-        ]
+        with in_time(deadline, "what kinds the server has could not be found out"):
+            resources = [
+                retrying(partial(_resolve, session, one.kind), deadline) for one in general.targets
+            ]
         return wait_for_condition(session, general.on(resources), settings, deadline)
     except Exception as error:
         # Whatever code of the user raises is shown from where that code begins.

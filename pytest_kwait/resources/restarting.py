@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline, rfc3339_micro
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import in_time, retrying
 from pytest_kwait.engine.options import WaitOptions, resolve
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
@@ -51,7 +51,10 @@ def restart(
     settings = resolve(options, timeout="deployment")
     deadline = Deadline.after(settings.timeout, session.clock)
     resource, name = condition.workload.resource, condition.workload.name
-    before = retrying(lambda left: session.get(resource, name, namespace, deadline=left), deadline)
+    with in_time(deadline, f"{target} could not be read"):
+        before = retrying(
+            lambda left: session.get(resource, name, namespace, deadline=left), deadline
+        )
     spec = before.get("spec") or {}
     if spec.get("paused"):
         raise InvalidArgument("target", target, "it is paused: resume it first")
@@ -62,6 +65,9 @@ def restart(
         )
     stamp = {RESTARTED_AT: rfc3339_micro(session.clock.time())}
     patch = {"spec": {"template": {"metadata": {"annotations": stamp}}}}
-    retrying(lambda left: session.patch(resource, name, patch, namespace, deadline=left), deadline)
+    with in_time(deadline, f"{target} could not be restarted"):
+        retrying(
+            lambda left: session.patch(resource, name, patch, namespace, deadline=left), deadline
+        )
     condition.workload.uid = before["metadata"].get("uid") or ""
     return cast("dict[str, Any]", wait_for_condition(session, condition, settings, deadline))

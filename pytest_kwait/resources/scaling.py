@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import in_time, retrying
 from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
@@ -61,21 +61,24 @@ def scale(
     check_count("replicas", replicas)
     settings = resolve(options, timeout="controlled_pods")
     deadline = Deadline.after(settings.timeout, session.clock)
-    found = named_target(session, target, deadline)
+    with in_time(deadline, "what kinds the server has could not be found out"):
+        found = named_target(session, target, deadline)
     if "scale" not in found.resource.subresources or not found.resource.namespaced:
         raise InvalidArgument("target", target, f"a {found.resource.kind} has no scale")
-    before = retrying(
-        lambda left: session.get(
-            found.resource, found.name, namespace, subresource="scale", deadline=left
-        ),
-        deadline,
-    )
+    with in_time(deadline, f"the scale of {target} could not be read"):
+        before = retrying(
+            lambda left: session.get(
+                found.resource, found.name, namespace, subresource="scale", deadline=left
+            ),
+            deadline,
+        )
     selector = (before.get("status") or {}).get("selector") or ""
     if not selector:
         raise InvalidArgument(
             "target", target, "its scale names no selector of pods: patch it, and use wait_for"
         )
-    _write(session, found, namespace, replicas, deadline)
+    with in_time(deadline, f"{target} could not be scaled"):
+        _write(session, found, namespace, replicas, deadline)
     condition = ScaledPods(
         found.resource,
         namespace,

@@ -143,8 +143,11 @@ class AnsweringWebhook:
             self._accepted_since = None
         self._asked = version
         kind, probe, webhooks = questions[0]
-        resource = kind or session.resolve(
-            str(probe["kind"]), str(probe["apiVersion"]), deadline=deadline
+        resource = kind or ask(
+            lambda limit: session.resolve(
+                str(probe["kind"]), str(probe["apiVersion"]), deadline=limit
+            ),
+            deadline,
         )
         where = self.namespace if resource.namespaced else None
         answer: dict[str, Any] | None = None

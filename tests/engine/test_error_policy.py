@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import Decision, Troubles, decide, retrying
-from pytest_kwait.errors import ApiError
+from pytest_kwait.engine.error_policy import Decision, Troubles, decide, in_time, retrying
+from pytest_kwait.errors import ApiError, WaitTimeout
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -155,3 +155,31 @@ def test_a_silent_connection_is_given_up_for_another() -> None:
     assert answer == "fine"
     assert 30.1 <= clock.monotonic() <= 30.2
     assert str(troubles.last) == "Timeout: GET /x: no complete answer within 30s"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ApiError("busy", status=500), "a/b could not be read in time: 500: busy"),
+        (DeadlineExceeded("late"), "a/b could not be read in time: late"),
+    ],
+)
+def test_what_comes_before_a_wait_ends_as_it_does(error: Exception, text: str) -> None:
+    clock = FakeClock()
+    deadline = Deadline.after(5.0, clock)
+    clock.advance(5.0)
+    with pytest.raises(WaitTimeout) as caught, in_time(deadline, "a/b could not be read"):
+        raise error
+    assert (type(caught.value), str(caught.value)) == (WaitTimeout, text)
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("passed", [0.0, 5.0])
+def test_what_is_final_before_a_wait_stays_what_it_is(passed: float) -> None:
+    clock = FakeClock()
+    deadline = Deadline.after(5.0, clock)
+    error = ApiError("no", status=403) if passed else ApiError("busy", status=500)
+    clock.advance(passed)
+    with pytest.raises(ApiError) as caught, in_time(deadline, "a/b could not be read"):
+        raise error
+    assert caught.value is error

@@ -340,6 +340,17 @@ def test_garbage_is_final_when_it_repeats(session: FakeSession, mode: Mode) -> N
     assert caught.value is garbage[-1]
 
 
+def test_garbage_with_a_right_list_between_does_not_repeat(session: FakeSession) -> None:
+    session.put(JOBS, job())
+    garbage = ApiError("expected a watch event, got <p>", status=200, reason="NotJSON")
+    session.fail("list", JOBS, garbage)
+    session.fail("watch", JOBS, garbage, garbage)
+    for name in "abc":
+        session.at(20, session.put, PODS, pod(name))
+
+    assert len(running(session)) == 3
+
+
 def test_expired_watch_is_listed_anew(session: FakeSession) -> None:
     session.put(JOBS, job())
 

@@ -32,7 +32,8 @@ class FakeServer:
         answer = self.answers.get(path, ApiError("page not found", status=404))
         if isinstance(answer, Exception):
             raise answer
-        return Response(201, {}, msgspec.json.encode(answer))
+        data = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+        return Response(201, {}, data)
 
     def resolve(self, kind: str, api_version: str | None = None, **_: Any) -> Any:
         if kind not in self.discovered:

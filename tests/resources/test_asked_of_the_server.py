@@ -170,7 +170,7 @@ def test_a_server_that_becomes_healthy(
     failing = ApiError("etcd; poststarthook/rbac", status=500)
     session.at(1, server.answers.update, {"/readyz": failing})
     session.at(2, server.answers.update, {"/readyz": ApiError("not yet", status=403)})
-    session.at(3, server.answers.update, {"/readyz": "ok"})
+    session.at(3, server.answers.update, {"/readyz": b"[+]ping ok\nreadyz check passed\n"})
 
     kw.wait_for_api_server_healthy(client, mode=mode)
 
@@ -206,12 +206,28 @@ def test_health_that_is_refused(client: ApiClient, server: FakeServer) -> None:
 
 
 @MODES
+def test_a_page_of_whoever_stands_before_the_server_is_no_health(
+    client: ApiClient, server: FakeServer, mode: Any
+) -> None:
+    server.answers["/readyz"] = b"<html>It works!</html>"
+
+    with pytest.raises(ApiError) as caught:
+        kw.wait_for_api_server_healthy(client, mode=mode)
+
+    assert (
+        str(caught.value)
+        == "GET /readyz: 201 NotJSON: expected the checks of a server, got It works!"
+    )
+    assert len(server.asked) == 3
+
+
+@MODES
 def test_a_server_that_stays_healthy(
     client: ApiClient, session: FakeSession, server: FakeServer, mode: Any
 ) -> None:
-    server.answers["/readyz"] = "ok"
+    server.answers["/readyz"] = b"ok"
     session.at(0.5, server.answers.update, {"/readyz": ApiError("etcd", status=500)})
-    session.at(1.0, server.answers.update, {"/readyz": "ok"})
+    session.at(1.0, server.answers.update, {"/readyz": b"[+]ping ok\nreadyz check passed\n"})
 
     kw.wait_for_api_server_healthy(client, stable_for="2s", mode=mode)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,6 +26,8 @@ from tests.resources.workloads import deployment, of
 from tests.resources.writing_session import WritingSession
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kubernetes.client import ApiClient
 
 RC = {
@@ -333,3 +336,50 @@ def test_bad_creations(
 
     assert str(caught.value) == text
     assert session.written == []
+
+
+# At the limit, and when answers get lost
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_a_deletion_whose_answer_got_lost(
+    client: ApiClient, session: WritingSession, status: int
+) -> None:
+    session.put(CONFIG_MAPS, {"metadata": {"name": "a", "uid": "uid-a"}})
+    session.refuse(ApiError("reset", reason="ConnectionReset"), ApiError("gone", status=status))
+    session.at(0.05, session.drop, CONFIG_MAPS, "a")
+
+    delete_and_wait(client, "ci-1", "configmap/a")
+
+    assert [verb for verb, *_ in session.written] == ["delete", "delete"]
+
+
+def test_a_deletion_of_what_another_one_has_deleted(
+    client: ApiClient, session: WritingSession
+) -> None:
+    session.put(CONFIG_MAPS, {"metadata": {"name": "a", "uid": "uid-a"}})
+    session.refuse(ApiError("gone", status=404))
+
+    with pytest.raises(ApiError, match="gone"):
+        delete_and_wait(client, "ci-1", "configmap/a")
+
+
+@pytest.mark.parametrize(
+    ("verb", "what"),
+    [
+        (partial(delete_and_wait, target="deploy/web"), "deploy/web could not be deleted"),
+        (partial(restart, target="deploy/web"), "deploy/web could not be restarted"),
+        (partial(create_and_wait, manifest=POD), "the Pod could not be created"),
+    ],
+)
+def test_a_server_that_writes_nothing(
+    client: ApiClient, session: WritingSession, verb: Callable[..., Any], what: str
+) -> None:
+    session.put(DEPLOYMENTS, deployment(2, 2, 2))
+    session.refuse(*[ApiError("no leader", status=500)] * 50)
+
+    with pytest.raises(WaitTimeout) as caught:
+        verb(client, "ci-1", timeout=5)
+
+    assert str(caught.value) == f"{what} in time: 500: no leader"
+    assert session.clock.monotonic() == pytest.approx(5.0)

@@ -1,0 +1,153 @@
+"""The waits on claims, volumes and their attachments."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from e2e.storage.manifest import attachment, claim, volume
+from pytest_kwait import (
+    wait_for_persistent_volume_claim_deleted,
+    wait_for_persistent_volume_claim_phase,
+    wait_for_persistent_volume_phase,
+    wait_for_volume_attachment_attached,
+)
+from pytest_kwait.api.resource import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    VOLUME_ATTACHMENTS,
+)
+
+from .family import POLL, Family
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from .place import Place
+
+__all__ = ["STORAGE_FAMILIES"]
+
+_CLASS = "kwait-by-hand"
+"""A class that does not exist: nobody makes volumes of it but the test."""
+
+
+class ClaimWait(Family):
+    """A claim that gets its volume."""
+
+    title = "phase of a claim"
+
+    def __init__(self, place: Place, name: str) -> None:
+        super().__init__(place, name)
+        self.volume = f"kwait-faults-{secrets.token_hex(4)}"
+
+    def prepare(self) -> None:
+        """Create a claim of a volume that is not there."""
+        made = claim(self.name, _CLASS, volumeName=self.volume)
+        self.place.create(PERSISTENT_VOLUME_CLAIMS, made)
+
+    def wait(self, client: ApiClient, timeout: float) -> Any:
+        """Wait until it is Bound."""
+        return wait_for_persistent_volume_claim_phase(
+            client, self.place.namespace, self.name, "Bound", timeout=timeout, poll=POLL
+        )
+
+    def bring_about(self) -> None:
+        """Create the volume, kept for it; where nobody binds them, say that they are bound."""
+        kept = {"namespace": self.place.namespace, "name": self.name}
+        self.place.create(PERSISTENT_VOLUMES, volume(self.volume, _CLASS, claimRef=kept))
+        self.place.patch_status(PERSISTENT_VOLUME_CLAIMS, self.name, {"phase": "Bound"})
+
+    def is_right(self, result: Any) -> bool:
+        """The claim, bound."""
+        return bool(result["status"]["phase"] == "Bound")
+
+    def dispose(self) -> None:
+        """Delete the volume."""
+        self.place.remove(PERSISTENT_VOLUMES, self.volume)
+
+
+class ClaimDeletionWait(ClaimWait):
+    """A claim that goes."""
+
+    title = "deletion of a claim"
+    needs = ("PersistentVolume",)
+
+    def wait(self, client: ApiClient, timeout: float) -> Any:
+        """Wait until it is gone."""
+        return wait_for_persistent_volume_claim_deleted(
+            client, self.place.namespace, self.name, timeout=timeout, poll=POLL
+        )
+
+    def bring_about(self) -> None:
+        """Delete it."""
+        self.place.delete(PERSISTENT_VOLUME_CLAIMS, self.name)
+
+    def is_right(self, result: Any) -> bool:
+        """Nothing."""
+        return result is None
+
+
+class VolumeWait(Family):
+    """A volume that gets available."""
+
+    title = "phase of a volume"
+
+    def __init__(self, place: Place, name: str) -> None:
+        super().__init__(place, f"kwait-faults-{secrets.token_hex(4)}")
+
+    def prepare(self) -> None:
+        """Leave it to be made later."""
+
+    def wait(self, client: ApiClient, timeout: float) -> Any:
+        """Wait until it is Available."""
+        return wait_for_persistent_volume_phase(
+            client, self.name, "Available", timeout=timeout, poll=POLL
+        )
+
+    def bring_about(self) -> None:
+        """Create it; where nobody looks after volumes, say that it is available."""
+        self.place.create(PERSISTENT_VOLUMES, volume(self.name, _CLASS))
+        self.place.patch_status(PERSISTENT_VOLUMES, self.name, {"phase": "Available"})
+
+    def is_right(self, result: Any) -> bool:
+        """The volume."""
+        return bool(result["status"]["phase"] == "Available")
+
+    def dispose(self) -> None:
+        """Delete it."""
+        self.place.remove(PERSISTENT_VOLUMES, self.name)
+
+
+class AttachmentWait(VolumeWait):
+    """A volume that gets attached."""
+
+    title = "volume attachment"
+
+    def prepare(self) -> None:
+        """Ask for an attachment, which nobody acts upon."""
+        made = attachment(self.name, "nothing", self.place.node)
+        self.place.create(VOLUME_ATTACHMENTS, made)
+
+    def wait(self, client: ApiClient, timeout: float) -> Any:
+        """Wait until it is attached."""
+        return wait_for_volume_attachment_attached(client, self.name, timeout=timeout, poll=POLL)
+
+    def bring_about(self) -> None:
+        """Say that it is."""
+        self.place.patch_status(VOLUME_ATTACHMENTS, self.name, {"attached": True})
+
+    def is_right(self, result: Any) -> bool:
+        """The attachment."""
+        return bool(result["status"]["attached"])
+
+    def dispose(self) -> None:
+        """Delete it."""
+        self.place.remove(VOLUME_ATTACHMENTS, self.name)
+
+
+STORAGE_FAMILIES: tuple[type[Family], ...] = (
+    ClaimWait,
+    ClaimDeletionWait,
+    VolumeWait,
+    AttachmentWait,
+)
