@@ -34,6 +34,7 @@ FIRST = (
 MODULES = (
     "pytest_kwait.plugin.settings",
     "pytest_kwait.plugin.header",
+    "pytest_kwait.plugin.sharding",
     "pytest_kwait.plugin.distributed",
     "pytest_kwait.plugin.progress",
     "pytest_kwait.plugin.outcomes",

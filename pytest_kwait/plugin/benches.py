@@ -12,6 +12,7 @@ from pytest_kwait.plugin.markers import manifest_folders, settings_of
 from pytest_kwait.plugin.outcomes import Placement, is_kept, placements, report_kept
 from pytest_kwait.plugin.running import allowance_of, running_item
 from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.sharding import shard_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,6 +93,7 @@ def owner_of(config: pytest.Config, test: str, title: str, *, again: bool = Fals
         test,
         title,
         worker=run.worker,
+        shard=shard_text(config),
         attempt=attempts.get(test, 1),
         nonce=run.nonce,
     )

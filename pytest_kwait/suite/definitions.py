@@ -186,6 +186,14 @@ _ALL = (
         "ID",
         "name of this run in the names, labels and annotations of what it makes (random)",
     ),
+    Definition(
+        "shard",
+        "shard",
+        None,
+        "{I/N,auto,auto/N}",
+        "run one of N parts of the suite, the I-th; auto reads which one, and of how many, from "
+        "GitLab, CircleCI, Buildkite or a Kubernetes Indexed Job (auto/N)",
+    ),
 )
 
 DEFINITIONS: Mapping[str, Definition] = {definition.name: definition for definition in _ALL}

@@ -25,6 +25,7 @@ __all__ = [
     "LABEL_MANAGED_BY",
     "LABEL_OWNER",
     "LABEL_RUN",
+    "LABEL_SHARD",
     "MANAGED_BY",
     "Namespaces",
     "Owner",
@@ -34,6 +35,7 @@ MANAGED_BY = "pytest-kwait"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_RUN = "pytest-kwait/run"
 LABEL_OWNER = "pytest-kwait/owner"
+LABEL_SHARD = "pytest-kwait/shard"
 
 LIFETIME = 24 * 3600.0
 """Seconds after which a namespace that nobody deleted may be taken for left behind."""
@@ -85,7 +87,10 @@ class Owner:
     @property
     def labels(self) -> dict[str, str]:
         """The labels of what belongs to this owner: hashes, as names hold what labels must not."""
-        return {LABEL_RUN: _digest(self.run)[:16], LABEL_OWNER: _digest(self.test)[:16]}
+        labels = {LABEL_RUN: _digest(self.run)[:16], LABEL_OWNER: _digest(self.test)[:16]}
+        if self.shard:
+            labels[LABEL_SHARD] = _slug(self.shard)[:_LONGEST].strip("-")
+        return labels
 
     def annotations(self, now: float) -> dict[str, str]:
         """Return the same to read, and when what belongs to this owner has expired.

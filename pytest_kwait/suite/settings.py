@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait.engine.timeouts import Timeouts
+    from pytest_kwait.suite.shards import AskedShard
 
 __all__ = ["DEFAULT", "DEFINITIONS", "TIMEOUTS", "Definition", "Setting", "Settings"]
 
@@ -184,6 +185,11 @@ class Settings:
     def run_id(self) -> str | None:
         """The name that the run was given; None for a random one."""
         return cast("str | None", self.setting("run_id").value)
+
+    @property
+    def shard(self) -> AskedShard | None:
+        """The part of the suite that is asked for; None for all of it."""
+        return cast("AskedShard | None", self.setting("shard").value)
 
     def timeouts(self) -> Timeouts:
         """Return the timeout table: named limits merged in, then all limits scaled."""

@@ -23,6 +23,7 @@ __all__ = [
     "read_path",
     "read_pause",
     "read_scale",
+    "read_shard",
     "read_text",
     "read_timeouts",
     "suggestion",
@@ -120,6 +121,13 @@ def read_text(value: Any, what: str, source: str | None) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidArgument(what, value, "use a text that is not empty", source)
     return value.strip()
+
+
+def read_shard(value: Any, what: str, source: str | None) -> Any:
+    """Which part of the suite is asked for: a `shards.AskedShard`."""
+    from pytest_kwait.suite.shards import parse_shard
+
+    return parse_shard(value, what, source)
 
 
 def read_timeouts(value: Any, what: str, source: str | None) -> dict[str, float]:

@@ -114,6 +114,12 @@ current-context: lab
         ),
         ("keep", "on", "keep='on' (from {}) is not valid: use never, failed or always"),
         ("run-id", "run 1", f"run_id='run 1' (from {{}}) is not valid: {_LABEL}"),
+        (
+            "shard",
+            "3/2",
+            "shard='3/2' (from {}) is not valid: use I/N with I from 1 to N, for example 2/4; or "
+            "auto, or auto/N, to have I read from the CI system",
+        ),
     ],
     ids=lambda value: None if len(value) < 20 else "",
 )
@@ -166,7 +172,8 @@ def test_unknown_environment_name_is_an_error_with_a_hint(
         "ERROR: the environment has KWAIT_POL, which is no setting of pytest-kwait: "
         "did you mean KWAIT_POLL? the names are KWAIT_CLUSTER, KWAIT_KUBECONFIG, KWAIT_CONTEXT, "
         "KWAIT_POLL, KWAIT_MODE, KWAIT_FAIL_FAST, KWAIT_GRACE, KWAIT_TIMEOUT_SCALE, "
-        "KWAIT_NAMESPACE, KWAIT_NAMESPACE_SCOPE, KWAIT_KEEP, KWAIT_RUN_ID, KWAIT_TIMEOUT"
+        "KWAIT_NAMESPACE, KWAIT_NAMESPACE_SCOPE, KWAIT_KEEP, KWAIT_RUN_ID, KWAIT_SHARD, "
+        "KWAIT_TIMEOUT"
     ) in result.stderr.str().splitlines()
 
 

@@ -1,0 +1,209 @@
+"""Shards of a suite: which part of the tests each of several jobs runs, and in which order.
+
+Every job works it out by itself, so it depends on nothing but the tests and the recorded durations:
+not on the order that the tests came in, not on the machine.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = [
+    "BETWEEN",
+    "FIRST",
+    "LAST",
+    "AskedShard",
+    "Entry",
+    "Shard",
+    "Unit",
+    "by_count",
+    "parse_shard",
+    "split",
+]
+
+FIRST, BETWEEN, LAST = range(3)
+"""Where in its shard a test runs: slow ones first, those that nobody may run beside last."""
+
+_VALID = (
+    "use I/N with I from 1 to N, for example 2/4; or auto, or auto/N, to have I read from the "
+    "CI system"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of the parts that a suite is split into.
+
+    Args:
+        index: which one, from 1.
+        total: how many there are.
+    """
+
+    index: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.total}"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedShard:
+    """What was asked for: a shard, or that the CI system says which.
+
+    Args:
+        index: which one, from 1; None to read it from the CI system.
+        total: how many there are; None to read that as well.
+    """
+
+    index: int | None
+    total: int | None
+
+
+class Entry(NamedTuple):
+    """A test as far as splitting goes.
+
+    Args:
+        id: what it is known by.
+        unit: what it must not be torn from: the same text for all that stay together.
+        rank: FIRST, BETWEEN or LAST.
+    """
+
+    id: str
+    unit: str
+    rank: int = BETWEEN
+
+
+class Unit:
+    """Tests that stay together.
+
+    Args:
+        nodeid: what they are known by together.
+    """
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid = nodeid
+        self.positions: list[int] = []
+        """Where its tests were in the list of all."""
+        self.ids: list[str] = []
+        """What its tests are known by."""
+        self._ranks: set[int] = set()
+
+    def __str__(self) -> str:
+        # What pytest-split sorts by.
+        return self.nodeid
+
+    @property
+    def rank(self) -> int:
+        """LAST if one of its tests must be, else FIRST if one should be."""
+        if LAST in self._ranks:
+            return LAST
+        return FIRST if FIRST in self._ranks else BETWEEN
+
+    def add(self, position: int, entry: Entry) -> None:
+        """Take a test in."""
+        self.positions.append(position)
+        self.ids.append(entry.id)
+        self._ranks.add(entry.rank)
+
+
+def parse_shard(value: object, what: str, source: str | None) -> AskedShard:
+    """Return what `I/N`, `auto` or `auto/N` asks for.
+
+    Args:
+        value: the text.
+        what: the name of the setting.
+        source: where it came from.
+
+    Raises:
+        InvalidArgument: it is none of them, or there is no such shard.
+    """
+    match = re.fullmatch(r"(?:(auto)|([0-9]{1,6}))(?:/([0-9]{1,6}))?", str(value).strip())
+    if match is not None:
+        auto, index, total = match.groups()
+        if auto and (total is None or int(total) > 0):
+            return AskedShard(None, int(total) if total else None)
+        if index and total and 1 <= int(index) <= int(total):
+            return AskedShard(int(index), int(total))
+    raise InvalidArgument(what, value, _VALID, source)
+
+
+def split(
+    entries: Sequence[Entry],
+    total: int,
+    place: Callable[[Sequence[Unit], int], list[int]] | None = None,
+) -> list[list[int]]:
+    """Return for each shard the positions of its tests, in the order that they run.
+
+    Units that should be FIRST come first and those that must be LAST come last; else the order is
+    the one they came in, which is that of a unit's own tests, too: those who share something may
+    build on each other.
+
+    Args:
+        entries: the tests.
+        total: how many shards there are, at least 1.
+        place: given the units sorted by what they are known by, returns the shard of each, from 0;
+            None for `by_count`.
+    """
+    units: dict[str, Unit] = {}
+    for position, entry in enumerate(entries):
+        units.setdefault(entry.unit, Unit(entry.unit)).add(position, entry)
+    # Whatever has shuffled the tests may have done it otherwise for another shard.
+    known = [units[name] for name in sorted(units)]
+    shares: list[list[Unit]] = [[] for _ in range(total)]
+    for unit, shard in zip(known, (place or by_count)(known, total), strict=True):
+        shares[shard].append(unit)
+    return [
+        [
+            position
+            for unit in sorted(share, key=lambda unit: (unit.rank, unit.positions[0]))
+            for position in unit.positions
+        ]
+        for share in shares
+    ]
+
+
+def by_count(units: Sequence[Unit], total: int) -> list[int]:
+    """Return the shard of each unit, from 0, so that each shard has about as many tests.
+
+    Where each unit is one test, no two shards differ by more than one; neither do their slow tests.
+    Neighbours mostly stay together, so that what a module sets up is not set up in every shard.
+
+    Args:
+        units: what is to be placed.
+        total: how many shards there are.
+    """
+    loads = [0] * total
+    places: dict[str, int] = {}
+    for _, alike in groupby(sorted(units, key=lambda unit: unit.rank), lambda unit: unit.rank):
+        group = list(alike)
+        bounds = list(accumulate(_levelled(loads, sum(len(unit.ids) for unit in group))))
+        shard = passed = 0
+        for unit in group:
+            middle = passed + len(unit.ids) / 2
+            while shard < total - 1 and middle > bounds[shard]:
+                shard += 1
+            places[unit.nodeid] = shard
+            loads[shard] += len(unit.ids)
+            passed += len(unit.ids)
+    return [places[unit.nodeid] for unit in units]
+
+
+def _levelled(loads: Sequence[int], count: int) -> list[int]:
+    """Return how many of `count` each shard takes if each goes to where there are fewest."""
+    heap = [(load, shard) for shard, load in enumerate(loads)]
+    heapq.heapify(heap)
+    shares = [0] * len(loads)
+    for _ in range(count):
+        load, shard = heap[0]
+        shares[shard] += 1
+        heapq.heapreplace(heap, (load + 1, shard))
+    return shares
