@@ -15,6 +15,7 @@ from e2e.faults.families import PodSetWait
 from e2e.faults.place import Place, config_map, template
 from pytest_kwait import cache, wait_for, wait_for_pods_running
 from pytest_kwait.api.resource import CONFIG_MAPS, NODES, PODS
+from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pytest_kwait import Bench
 
 LIMIT = 30.0
+UNDER_WAY = 0.3
+"""Seconds in which a wait that has listed goes on to watch, if it does."""
 
 
 class Silent(PodSetWait):
@@ -153,6 +156,7 @@ def test_pods_are_waited_for_by_the_scope_of_all_namespaces(trials: Trials, plac
         with factory, ThreadPoolExecutor(1) as pool:
             cache.wait_for_cache_sync(factory, timeout=LIMIT)
             trial.proxy.wait_until_watched(1)
+            before = len(trial.proxy.requests)
             wait = pool.submit(
                 wait_for_pods_running,
                 trial.client,
@@ -161,7 +165,8 @@ def test_pods_are_waited_for_by_the_scope_of_all_namespaces(trials: Trials, plac
                 selector="app=wide",
                 timeout=LIMIT,
             )
-            trial.proxy.wait_until_asked(3)
+            trial.proxy.wait_until_asked(before + 1)
+            SYSTEM_CLOCK.sleep(UNDER_WAY)
             trial.family.bring_about()
             assert trial.family.is_right(wait.result(LIMIT))
         assert sent(trial, "watch") == ["watch pods"]
@@ -182,6 +187,7 @@ def test_a_scheduler_an_informer_and_a_wait_have_one_watch_of_pods(
             cache.wait_for_cache_sync(scheduler.informers, timeout=LIMIT)
             trial.proxy.wait_until_watched(2)
             with informed(trial, place, "pods", watches=2) as factory:
+                before = len(trial.proxy.requests)
                 wait = pool.submit(
                     wait_for,
                     trial.client,
@@ -190,6 +196,8 @@ def test_a_scheduler_an_informer_and_a_wait_have_one_watch_of_pods(
                     "jsonpath={.spec.nodeName}",
                     timeout=LIMIT,
                 )
+                trial.proxy.wait_until_asked(before + 1)
+                SYSTEM_CLOCK.sleep(UNDER_WAY)
                 pod = {"apiVersion": "v1", "kind": "Pod", **template("placed")}
                 pod["spec"]["schedulerName"] = "one-watch"
                 place.create(PODS, pod)
