@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kwait.clock import SYSTEM_CLOCK
 
-from .families import FAMILIES, CacheWait, ConditionWait, Family, MinionsWait
+from .families import FAMILIES, CacheWait, ConditionWait, DeletionWait, Family, MinionsWait
 
 if TYPE_CHECKING:
     from .families import Place
@@ -42,6 +42,21 @@ def test_a_wait_costs_a_list_and_a_watch_of_each_resource(
         assert {label.split()[0] for label in others} <= {"get"}
     elif family is not CacheWait:
         assert others == []
+
+
+def test_a_deletion_is_awaited_by_metadata_alone(trials: Trials, place: Place) -> None:
+    """Whatever the object holds is not sent for it."""
+    with trials.of(DeletionWait(place, "large")) as [trial]:
+        trial.begin(TIMEOUT)
+        trial.wait_until_under_way()
+        trial.family.bring_about()
+        outcome = trial.outcome(TIMEOUT)
+
+    assert outcome.verdict == "met"
+    assert [request.headers["accept"].partition(";g=")[0] for request in outcome.requests] == [
+        "application/json;as=PartialObjectMetadataList",
+        "application/json;as=PartialObjectMetadata",
+    ]
 
 
 def test_twenty_waits_for_the_same_thing_at_the_same_time_have_one_watch(

@@ -18,9 +18,11 @@ __all__ = [
     "Object",
     "ObjectList",
     "ObjectMeta",
+    "OnlyMetadata",
     "OwnerReference",
     "Response",
     "WatchEvent",
+    "accepted",
     "decode_object",
     "list_decoder",
     "make_decoder",
@@ -54,6 +56,26 @@ class ObjectMeta(TypedDict, total=False):
     annotations: dict[str, str] | None
     ownerReferences: list[OwnerReference] | None
     finalizers: list[str] | None
+
+
+class OnlyMetadata(TypedDict, total=False):
+    """What there is of an object where nothing but its metadata is asked of the server."""
+
+    metadata: ObjectMeta
+
+
+def accepted(shape: Any, kind: str = "PartialObjectMetadata") -> str:
+    """Return the content type to ask for: metadata alone where no more is decoded.
+
+    A server that cannot leave the rest out sends whole objects, which are as good.
+
+    Args:
+        shape: a TypedDict with the fields to decode; None for whole objects.
+        kind: what the answer is called: a list of it has another name.
+    """
+    if shape is not OnlyMetadata:
+        return "application/json"
+    return f"application/json;as={kind};g=meta.k8s.io;v=v1,application/json"
 
 
 class _VersionedMeta(msgspec.Struct):

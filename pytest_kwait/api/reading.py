@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.api.objects import Object, ObjectList, list_decoder
+from pytest_kwait.api.objects import Object, ObjectList, accepted, list_decoder
 from pytest_kwait.api.requests import Requests
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.selectors import Selector, field_selector_text, selector_text
@@ -61,10 +61,12 @@ class Reading(Requests):
                 the version that the answer must not be older than.
             limit: objects per page; None for everything at once.
             deadline: when the last page must be here.
-            type: a TypedDict with the only fields to decode; None for whole objects.
+            type: a TypedDict with the only fields to decode; None for whole objects. Of
+                `OnlyMetadata` the server sends no more.
         """
         path = resource.path(namespace)
         decoder = list_decoder(type)
+        accept = accepted(type, "PartialObjectMetadataList")
         query: dict[str, Any] = {
             "labelSelector": selector_text(label_selector, what="label_selector"),
             "fieldSelector": field_selector_text(field_selector),
@@ -74,7 +76,7 @@ class Reading(Requests):
         listed: ObjectList | None = None
         while True:
             try:
-                answer = self.request("GET", path, query=query, deadline=deadline)
+                answer = self.request("GET", path, query=query, accept=accept, deadline=deadline)
             except ApiError as error:
                 if error.status != 410 or listed is None:
                     raise
@@ -124,7 +126,8 @@ class Reading(Requests):
                 counts as dead; None for no limit.
             timeout_seconds: when the server is to end the watch; None for its own choice.
             deadline: when the watch must be over.
-            type: a TypedDict with the only fields to decode; None for whole objects.
+            type: a TypedDict with the only fields to decode; None for whole objects. Of
+                `OnlyMetadata` the server sends no more.
         """
         query = {
             "watch": 1,

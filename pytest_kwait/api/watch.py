@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_kwait.api.guard import WATCHDOG, Cause
-from pytest_kwait.api.objects import WatchEvent, decode_object, make_decoder
+from pytest_kwait.api.objects import WatchEvent, accepted, decode_object, make_decoder
 from pytest_kwait.api.statuses import error_of_status, excerpt
 from pytest_kwait.api.transport import FAILURES
 from pytest_kwait.errors import ApiError
@@ -65,6 +65,7 @@ class Watch:
         self._deadline = deadline
         self._inactivity = inactivity
         self._decoder = event_decoder(shape)
+        self._accept = accepted(shape)
         self._state = threading.Lock()
         self._reading = threading.Lock()
         self._closed = False
@@ -135,7 +136,9 @@ class Watch:
                 "GET", self.path, self._deadline, self._inactivity
             )
         try:
-            self._answer = self._transport.open(self.path, query=self._query, guard=guard)
+            self._answer = self._transport.open(
+                self.path, query=self._query, accept=self._accept, guard=guard
+            )
         except FAILURES as error:
             self._fail(guard, error)
             return

@@ -5,9 +5,9 @@ Source: kubernetes/test/e2e/framework/resource/resources.go DeleteResourceAndWai
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from pytest_kwait.api.objects import ObjectMeta
+from pytest_kwait.api.objects import OnlyMetadata
 from pytest_kwait.api.resource import DEPLOYMENTS, PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
@@ -41,10 +41,6 @@ _GONE = frozenset({404, 409})
 """Not there any more, or there under another UID."""
 
 
-class _Fields(TypedDict, total=False):
-    metadata: ObjectMeta
-
-
 class Gone:
     """One object, known by its UID, is gone, and so are its pods.
 
@@ -70,7 +66,7 @@ class Gone:
         self.target = Sighting(resource, name, uid)
         self.pods = Tally(self._state)
         self._selector = selector
-        sources = [Source(resource, namespace, self.target, name, fields=_Fields)]
+        sources = [Source(resource, namespace, self.target, name, fields=OnlyMetadata)]
         if selector is not None:
             sources.append(Source(PODS, namespace, self.pods, selector=selector, fields=PodFields))
         self._sources = tuple(sources)

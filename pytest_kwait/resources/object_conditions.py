@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pytest_kwait.api.objects import ObjectMeta
+from pytest_kwait.api.objects import ObjectMeta, OnlyMetadata
 from pytest_kwait.api.resource import JOBS, PODS
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.sighting import Sighting
 from pytest_kwait.engine.tally import Doom, State, Tally
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.resources.controllers import selector_of
+from pytest_kwait.resources.controllers import CONTROLLERS, selector_of
 from pytest_kwait.resources.doom.pods import stay_doom
 from pytest_kwait.resources.object_lists import selection, type_of
 from pytest_kwait.resources.object_tests import (
@@ -58,6 +58,9 @@ class _Fields(TypedDict, total=False):
 def _fields(resource: Resource, test: ObjectTest) -> type[Any] | None:
     if not isinstance(test, ConditionStatus | Existence):
         return None
+    if isinstance(test, Existence) and not test.wanted and resource not in (PODS, *CONTROLLERS):
+        # Nothing is returned, and what holds it is in there; of those two kinds the pods are shown.
+        return OnlyMetadata
     return PodFields if resource == PODS else _Fields
 
 

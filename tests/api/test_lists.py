@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 
-from pytest_kwait.api.objects import ObjectMeta
+from pytest_kwait.api.objects import ObjectMeta, OnlyMetadata
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError
@@ -127,3 +127,25 @@ def test_what_is_no_list_is_shown(body: object, shown: str, soon: Deadline) -> N
     with pytest.raises(ApiError) as raised:
         listed([answer(body)], soon)
     assert str(raised.value) == (f"GET {PATH}: 200 NotJSON: expected a list of pods, got {shown}")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_metadata_alone_is_asked_for_and_whole_objects_will_do(soon: Deadline, whole: bool) -> None:
+    event = {
+        "type": "ADDED",
+        "object": {"metadata": {"name": "p"}} | ({"spec": {}} if whole else {}),
+    }
+    with ScriptedServer(answer(page("p")), answer(encoded(event))) as server:
+        session = Session.of(server.client())
+        found = session.list(PODS, "a", deadline=soon, type=OnlyMetadata)
+        with session.watch(
+            PODS, "a", resource_version="1", deadline=soon, type=OnlyMetadata
+        ) as watch:
+            seen = [each.object for each in watch]
+        session.close()
+
+    assert [item.object for item in found.items] == seen == [{"metadata": {"name": "p"}}]
+    assert [exchange.headers["accept"] for exchange in server.requests] == [
+        f"application/json;as={kind};g=meta.k8s.io;v=v1,application/json"
+        for kind in ("PartialObjectMetadataList", "PartialObjectMetadata")
+    ]
