@@ -35,7 +35,7 @@ __all__ = ["DEFAULT_SCHEDULER", "Config", "ConfigFactory", "PlacesPods"]
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler of pods that name none."""
 
-_EVENT_THREADS = 2
+_EVENT_THREADS = 4
 _EVENT_FLUSH = 1.0
 
 
@@ -133,7 +133,7 @@ class ConfigFactory:
         algorithm: PlacesPods | None = None,
         qps: float | None = None,
         burst: int | None = None,
-        bind_threads: int = 4,
+        bind_threads: int = 8,
         informers: SharedInformerFactory | None = None,
         binder: Binder | None = None,
         pod_initial_backoff: wait.Duration = 1,

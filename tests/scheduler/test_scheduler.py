@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait import wait
+from pytest_kwait.api.resource import PODS
 from pytest_kwait.cache import SharedInformerFactory
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
@@ -256,6 +257,8 @@ def test_a_pod_that_somebody_else_has_bound_is_left_to_them(bench: Bench) -> Non
     def conflict(_body: Obj) -> None:
         taken = bench.server.pod("a")
         bench.server.put({**taken, "spec": {**taken["spec"], "nodeName": "elsewhere"}})
+        store = bench.scheduler.config.informers.informer_for(PODS).store
+        bench.server.until(lambda: (store.get_by_key("default/a") or {})["spec"].get("nodeName"))
         raise ApiError('pod a is already assigned to node "elsewhere"', status=409)
 
     bench.server.answers["/pods/a/binding"] = conflict
@@ -268,6 +271,7 @@ def test_a_pod_that_somebody_else_has_bound_is_left_to_them(bench: Bench) -> Non
     bench.server.put(pod("c"))
     bench.until_told("c", "Scheduled")
     assert len(bench.server.sent("/pods/a/binding")) == 1
+    assert not bench.server.sent("/pods/a/status")
 
 
 def test_a_pod_that_is_gone_by_its_binding_is_not_tried_again(
@@ -395,6 +399,10 @@ def test_the_callers_informers_are_shared_and_go_on(bench: Bench) -> None:
         "StatefulSet": 1,
     }
     assert not any(informer.stopped for informer in informers.informers)
+    # Nobody is told any more.
+    bench.server.until(
+        lambda: not [one for one in threading.enumerate() if "scheduler of" in one.name]
+    )
     informers.stop()
 
 
