@@ -53,6 +53,7 @@ class Source:
         name: one object by its name; None for all that the selector matches.
         selector: a label selector.
         fields: a TypedDict of the fields that the verdict reads; None for whole objects.
+        optional: whether it only explains: where it may not be read, the wait goes on without it.
     """
 
     resource: Resource
@@ -61,6 +62,7 @@ class Source:
     name: str | None = None
     selector: str | None = None
     fields: type[Any] | None = None
+    optional: bool = False
 
     @property
     def field_selector(self) -> str | None:

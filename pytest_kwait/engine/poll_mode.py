@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_kwait.engine.error_policy import Decision, Troubles, ask
+from pytest_kwait.engine.error_policy import Decision, Troubles, ask, decide
 from pytest_kwait.engine.stream import enter_list
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background
@@ -52,6 +52,7 @@ class PollMode:
         self._poll = poll
         self._probe = probe
         self._troubles = troubles
+        self._forgone: set[Source] = set()
         self._ruling: Ruling | None = None
 
     def run(self) -> Ruling:
@@ -87,13 +88,20 @@ class PollMode:
 
     def _list_all(self) -> None:
         """List what the condition names, and what it names once it has seen that."""
-        listed: set[Source] = set()
+        listed = set(self._forgone)
         while missing := [s for s in self._condition.sources() if s not in listed]:
             for source in missing:
-                answer = ask(partial(self._list, source), self._deadline)
+                listed.add(source)
+                try:
+                    answer = ask(partial(self._list, source), self._deadline)
+                except ApiError as error:
+                    if not source.optional or decide(error) is not Decision.STOP:
+                        raise
+                    self._troubles.hear(error)
+                    self._forgone.add(source)
+                    continue
                 items = [(item.object, item.raw) for item in answer.items]
                 enter_list(source, items, self._session.clock.monotonic())
-                listed.add(source)
 
     def _list(self, source: Source, deadline: Deadline) -> ObjectList:
         return self._session.list(

@@ -73,6 +73,7 @@ class WatchMode:
         self._sources: Sequence[Source] = ()
         self._streams: dict[Source, Share] = {}
         self._unlisted: set[Source] = set()
+        self._forgone: set[Source] = set()
         self._confirming: set[Source] | None = None
         self._confirm_from = 0.0
         self._ruling: Ruling | None = None
@@ -193,9 +194,20 @@ class WatchMode:
             self._judge.note(f"cannot list {source.resource.qualified}: {error.message}")
 
     def _enter_end(self, source: Source, error: BaseException) -> None:
-        if source in self._streams and not self._over:
-            self._error = error
+        if source not in self._streams or self._over:
+            return
+        if source.optional and isinstance(error, ApiError):
+            self._troubles.hear(error)
+            self._forgone.add(source)
+            self._streams.pop(source)
+            self._unlisted.discard(source)
+            if self._confirming is not None:
+                self._confirming.discard(source)
+            self._changed()
             self._wake.set()
+            return
+        self._error = error
+        self._wake.set()
 
     def _follow_sources(self) -> None:
         sources = self._condition.sources()
@@ -206,7 +218,7 @@ class WatchMode:
             self._streams.pop(source).close()
             self._unlisted.discard(source)
         for source in sources:
-            if source not in self._streams:
+            if source not in self._streams and source not in self._forgone:
                 self._unlisted.add(source)
                 self._streams[source] = share_of(self._session, source, self, self._deadline)
 

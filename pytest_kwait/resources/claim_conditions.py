@@ -143,9 +143,15 @@ class AwaitedClaims:
             PERSISTENT_VOLUME_CLAIMS, namespace, self.claims, one, fields=ClaimFields
         )
         self._event_source = EventsAbout(
-            EVENTS, namespace, self.events, fields=EventFields, kind=kind, about=one or ""
+            EVENTS,
+            namespace,
+            self.events,
+            fields=EventFields,
+            optional=True,
+            kind=kind,
+            about=one or "",
         )
-        self._pod_source = Source(PODS, namespace, self.users, fields=_PodFields)
+        self._pod_source = Source(PODS, namespace, self.users, fields=_PodFields, optional=True)
         self._sources: tuple[Source, ...] = (self._claim_source,)
 
     @property
