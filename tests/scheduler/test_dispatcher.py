@@ -150,6 +150,17 @@ def test_closing_what_was_never_started_drops_all() -> None:
     assert bench.log == ["one dropped"]
 
 
+def test_closing_does_not_wait_longer_than_a_request_may_take() -> None:
+    bench = Bench()
+    bench.dispatcher = Dispatcher("test", 1, NoLimit(), request_timeout=0.01, clock=bench.clock)
+    bench.dispatcher.start()
+    bench.dispatcher.submit("a", bench.call("one", held=True))
+    bench.until("one begins")
+    assert not bench.dispatcher.close()
+    bench.gate.set()
+    bench.until("one ends")
+
+
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "4"])
 def test_threads_that_make_no_sense(threads: Any) -> None:
     with pytest.raises(InvalidArgument) as raised:
