@@ -62,6 +62,8 @@ class EmbeddedProvider:
     """
 
     name = "embedded"
+    context = None
+    """A cluster of our own is led to by no context that was there before."""
 
     def __init__(
         self, *, nodes: int = 2, time: Time = "fast", port: int = 0, clock: Clock = SYSTEM_CLOCK

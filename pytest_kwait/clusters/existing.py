@@ -89,6 +89,11 @@ class ExistingProvider:
             )
         self._target = kubeconfig.target(request.context, request.context_source)
 
+    @property
+    def context(self) -> str:
+        """The context that leads to the cluster."""
+        return self._target.context
+
     def start(self) -> ExistingCluster:
         """Return the cluster once it has answered.
 

@@ -75,6 +75,11 @@ class Provider(Protocol):
         """What the provider is called in `--kwait-cluster`."""
         ...
 
+    @property
+    def context(self) -> str | None:
+        """The context that leads to a cluster that is there already; None for a new one."""
+        ...
+
     def start(self) -> Cluster:
         """Find or start the cluster and return it once it answers.
 

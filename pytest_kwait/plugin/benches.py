@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.distributed import run_of
+from pytest_kwait.plugin.distributed import check_rights, run_of
 from pytest_kwait.plugin.markers import manifest_folders, settings_of
 from pytest_kwait.plugin.outcomes import Placement, is_kept, placements, report_kept
 from pytest_kwait.plugin.running import allowance_of, running_item
@@ -104,6 +104,7 @@ def namespace_for(
     config: pytest.Config, node: Any, owner: Owner, namespaces: Namespaces, cluster: Cluster
 ) -> Iterator[str]:
     """Give a namespace that goes away at the end unless it is to be kept, or is somebody else's."""
+    check_rights(config, cluster)
     given = run_settings(config).setting("namespace")
     if given.value is not None:
         yield namespaces.existing(given.value, given.source)

@@ -14,6 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pytest_kwait.errors import ClusterError, KwaitError
+from pytest_kwait.plugin.guards import check_context, missing_rights
 
 if TYPE_CHECKING:
     from pytest_kwait.clusters.provider import Cluster, Provider
@@ -37,6 +38,14 @@ class ClusterSource(Protocol):
         """Return the cluster, started if need be; the same one each time."""
         ...
 
+    def missing(self, cluster: Cluster) -> str:
+        """Return what this run must be allowed to make namespaces, and is not; empty for nothing.
+
+        Args:
+            cluster: where; nobody asks about one that did not come from here.
+        """
+        ...
+
     def stop(self) -> None:
         """End a cluster that was started here."""
         ...
@@ -55,19 +64,20 @@ class OwnedSource:
         self._provider: Provider | None = None
         self._cluster: Cluster | None = None
         self._failure: KwaitError | None = None
+        self._missing: str | None = None
 
     def provider(self) -> Provider:
         """Return where the cluster will come from; nothing is started.
 
         Raises:
-            InvalidArgument: the settings contradict each other.
+            InvalidArgument: the settings contradict each other, or do not allow its context.
             ClusterError: the kubeconfig or context that was given cannot be used.
         """
         if self._provider is None:
             from pytest_kwait.clusters.provider import choose
 
             settings = self._settings
-            self._provider = choose(
+            provider = choose(
                 settings.cluster,
                 kubeconfig=settings.kubeconfig,
                 context=settings.context,
@@ -75,6 +85,8 @@ class OwnedSource:
                 kubeconfig_source=settings.source("kubeconfig"),
                 context_source=settings.source("context"),
             )
+            check_context(provider, settings)
+            self._provider = provider
         return self._provider
 
     def check(self) -> None:
@@ -93,6 +105,15 @@ class OwnedSource:
                     self._failure = error
                     raise
             return self._cluster
+
+    def missing(self, cluster: Cluster) -> str:
+        """Ask the server, once."""
+        with self._lock:
+            if cluster is not self._cluster:
+                return ""
+            if self._missing is None:
+                self._missing = missing_rights(cluster, self._settings)
+            return self._missing
 
     def stop(self) -> None:
         """End the cluster; does nothing if it was never asked for."""
@@ -114,6 +135,7 @@ class RemoteSource:
         self._port = port
         self._secret = secret
         self._cluster: Cluster | None = None
+        self._missing = ""
 
     def check(self) -> None:
         """Leave it to the controller."""
@@ -124,8 +146,13 @@ class RemoteSource:
             from pytest_kwait.clusters.provider import connect
 
             answer = self._ask()
+            self._missing = answer.pop("missing")
             self._cluster = connect(**answer)
         return self._cluster
+
+    def missing(self, cluster: Cluster) -> str:
+        """Return what the controller was told."""
+        return self._missing if cluster is self._cluster else ""
 
     def stop(self) -> None:
         """Leave the cluster to the controller."""
@@ -214,4 +241,5 @@ class ClusterDesk:
             "kubeconfig": str(cluster.kubeconfig),
             "context": cluster.context,
             "time_scale": cluster.time_scale,
+            "missing": self._source.missing(cluster),
         }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.errors import KwaitError
+from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.waits import WAIT_NAMES
 from pytest_kwait.suite.settings import DEFAULT
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.plugin.cluster_sources import ClusterDesk, ClusterSource
 
-__all__ = ["Run", "cluster_of", "run_of"]
+__all__ = ["Run", "check_rights", "cluster_of", "run_of"]
 
 run_key = pytest.StashKey["Run"]()
 _desk_key: pytest.StashKey[ClusterDesk] = pytest.StashKey()
@@ -122,7 +122,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     ):
         return None
     try:
-        cluster_of(config)
+        cluster = cluster_of(config)
+        if any(_has_namespace(item) for item in session.items):
+            check_rights(config, cluster)
     except KwaitError as error:
         if not _is_worker(config):
             raise pytest.UsageError(str(error)) from None
@@ -149,6 +151,17 @@ def cluster_of(config: pytest.Config) -> Cluster:
     return run_of(config).source.cluster()
 
 
+def check_rights(config: pytest.Config, cluster: Cluster) -> None:
+    """Return if namespaces can be made in a cluster, as far as its server says.
+
+    Raises:
+        ClusterError: the run's identity is not allowed what that needs.
+    """
+    missing = run_of(config).source.missing(cluster)
+    if missing:
+        raise ClusterError(missing)
+
+
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
@@ -156,6 +169,14 @@ def _is_worker(config: pytest.Config) -> bool:
 def _names_cluster(config: pytest.Config) -> bool:
     settings = run_settings(config)
     return any(settings.source(name) != DEFAULT for name in ("cluster", "kubeconfig", "context"))
+
+
+def _has_namespace(item: pytest.Item) -> bool:
+    """Whether it is certain that a test uses a namespace of ours; others find out when they do."""
+    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    found = definitions.get("kwait_namespace")
+    # A fixture of that name in a conftest may have no need of ours.
+    return found is not None and len(found) == 1
 
 
 def _uses_cluster(item: pytest.Item) -> bool:

@@ -99,6 +99,14 @@ _ALL = (
         "context of the kubeconfig to use, instead of its current one",
     ),
     Definition(
+        "allowed_contexts",
+        "patterns",
+        None,
+        "NAME,...",
+        "contexts that tests may run on, with * for any part of a name (any context); the embedded "
+        "cluster is always one",
+    ),
+    Definition(
         "poll",
         "pause",
         2.0,

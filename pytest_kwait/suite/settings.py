@@ -132,6 +132,11 @@ class Settings:
         return cast("str | None", self.setting("context").value)
 
     @property
+    def allowed_contexts(self) -> tuple[str, ...] | None:
+        """The contexts that tests may run on, as patterns; None for any."""
+        return cast("tuple[str, ...] | None", self.setting("allowed_contexts").value)
+
+    @property
     def poll(self) -> float:
         """Seconds between two looks."""
         return cast("float", self.setting("poll").value)

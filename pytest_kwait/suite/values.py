@@ -21,6 +21,7 @@ __all__ = [
     "read_dns_label",
     "read_duration",
     "read_path",
+    "read_patterns",
     "read_pause",
     "read_scale",
     "read_shard",
@@ -84,6 +85,15 @@ def read_bool(value: Any, what: str, source: str | None) -> bool:
     if isinstance(value, str) and value.lower() in {"true", "false"}:
         return value.lower() == "true"
     raise InvalidArgument(what, value, "use true or false", source)
+
+
+def read_patterns(value: Any, what: str, source: str | None) -> tuple[str, ...]:
+    """Return names, in which `*` stands for any part, from text with commas between them."""
+    names = value.split(",") if isinstance(value, str) else []
+    if not names or not all(name.strip() for name in names):
+        valid = "use names with commas between them and * for any part, for example kind-*,staging"
+        raise InvalidArgument(what, value, valid, source)
+    return tuple(name.strip() for name in names)
 
 
 def read_scale(value: Any, what: str, source: str | None) -> float:

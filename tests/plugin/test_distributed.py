@@ -190,6 +190,9 @@ class Source:
             raise ClusterError(self.trouble)
         return self
 
+    def missing(self, cluster: Any) -> str:
+        return "may do nothing"
+
     def stop(self) -> None:
         """Nothing was started."""
 
@@ -214,6 +217,7 @@ def test_desk_answers_who_knows_the_secret(desk: ClusterDesk) -> None:
         "kubeconfig": "/fake/kubeconfig",
         "context": None,
         "time_scale": 0.1,
+        "missing": "may do nothing",
     }
 
 

@@ -1,0 +1,63 @@
+"""What a run may not touch, and what it could not do anyway: said before anything is made."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from pytest_kwait.clusters.provider import Cluster, Provider
+    from pytest_kwait.suite.settings import Settings
+
+__all__ = ["check_context", "missing_rights"]
+
+
+def check_context(provider: Provider, settings: Settings) -> None:
+    """Return if tests may run on what a provider gives.
+
+    Args:
+        provider: where the cluster will come from.
+        settings: the settings of the run.
+
+    Raises:
+        InvalidArgument: its context is none of those that are allowed.
+    """
+    allowed = settings.setting("allowed_contexts")
+    if allowed.value is None:
+        return
+    context = provider.context
+    if context is None or any(fnmatchcase(context, pattern) for pattern in allowed.value):
+        return
+    given = settings.setting("context")
+    source = given.source if given.value is not None else "the kubeconfig's current context"
+    patterns = ", ".join(allowed.value)
+    raise InvalidArgument(
+        "context",
+        context,
+        f"tests may run on {patterns} (allowed_contexts from {allowed.source}) and on the embedded "
+        "cluster",
+        source,
+    )
+
+
+def missing_rights(cluster: Cluster, settings: Settings) -> str:
+    """Return what the run's identity must be allowed and is not; empty if nothing is missing.
+
+    Args:
+        cluster: the cluster of the run; the embedded one refuses nobody anything.
+        settings: the settings of the run.
+    """
+    if cluster.provider == "embedded":
+        return ""
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.suite.permissions import lacking, needed_rights
+
+    rights = needed_rights(namespace=settings.namespace, keeps=settings.keep != "never")
+    client = cluster.client()
+    try:
+        context = f"context {cluster.context!r} in " if cluster.context else ""
+        return lacking(Session.of(client), rights, f"{context}kubeconfig {cluster.kubeconfig}")
+    finally:
+        client.close()  # type: ignore[no-untyped-call] # the official client has no types here
