@@ -19,8 +19,9 @@ from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.errors import WaitTimeout
 
-from .families import FAMILIES, Place
+from .families import FAMILIES, Family, Place
 from .plane import Plane, running_plane
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 TIMEOUT = 60.0
+LIMIT = 3.0
+LATE = 1.0
+"""Seconds after its limit within which a wait has ended."""
+
 UNDER_WAY = 1.0
 """Seconds after which every wait has looked, and watches."""
 
@@ -73,6 +78,35 @@ def test_every_wait_outlives_a_killed_server(plane: Plane, victim: str, user: st
         family.title: family.is_right(result)
         for family, result in zip(families, results, strict=True)
     } == {family.title: True for family in families}
+
+
+@pytest.mark.usefixtures("little_evidence")
+def test_every_wait_keeps_its_limit_while_a_server_is_killed(plane: Plane) -> None:
+    """It ends within a second after, wherever the server is with its start."""
+    direct = connect(plane.kubeconfig).client()
+    place = Place(direct, namespace(direct, "limits"), NODE, lambda _, pod: pod)
+    families = [family(place, f"limit-{i}") for i, family in enumerate(FAMILIES)]
+    client = connect(plane.kubeconfig).client()
+
+    def waited(family: Family) -> float:
+        begun = SYSTEM_CLOCK.monotonic()
+        with pytest.raises(WaitTimeout) as caught:
+            family.wait(client, LIMIT)
+        told = caught.value.waited
+        return SYSTEM_CLOCK.monotonic() - begun if told is None else told
+
+    with ThreadPoolExecutor(len(families)) as pool:
+        for family in families:
+            family.prepare()
+        waits = [pool.submit(waited, family) for family in families]
+        SYSTEM_CLOCK.sleep(UNDER_WAY)
+        plane.kill("kube-apiserver")
+        took = {family.title: wait.result() for family, wait in zip(families, waits, strict=True)}
+        until_ready(direct)
+
+    assert {title: LIMIT <= each < LIMIT + LATE for title, each in took.items()} == {
+        family.title: True for family in families
+    }, took
 
 
 def namespace(client: ApiClient, name: str) -> str:
