@@ -117,12 +117,15 @@ def test_a_scheduler_that_ends_by_itself_fails_the_teardown(
 ) -> None:
     pytester.makepyfile(
         """
+        from pytest_kwait import wait
+
         def broken(self, ctx):
             raise RuntimeError("no pod today")
 
         def test_it(kwait_scheduler, monkeypatch):
             monkeypatch.setattr("pytest_kwait.scheduler.pod_queue.PodQueue.pop", broken)
-            kwait_scheduler(name="mine")
+            scheduler = kwait_scheduler(name="mine")
+            wait.poll_immediate("10ms", "30s", lambda: not scheduler.is_running)
         """
     )
     result = pytester.runpytest_subprocess()
