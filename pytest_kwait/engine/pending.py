@@ -52,6 +52,10 @@ class PendingWait:
         self.deadline = deadline
         self.timeline = timeline
         self.started = started
+        self.doomed = False
+        """Whether it has ended because what is awaited can no longer come."""
+        self.retries = 0
+        """How many errors of the API it has lived through; known once it is over."""
 
     @property
     def left(self) -> str:

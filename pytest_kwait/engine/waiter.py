@@ -71,7 +71,17 @@ def wait_for_condition(
     pending = PendingWait(condition.subject, condition.goal, deadline, judge.timeline, started)
     try:
         with PENDING.entered(pending):
-            verdict = looking.run().verdict
+            try:
+                verdict = looking.run().verdict
+                pending.doomed = isinstance(verdict, Failed)
+                pending.retries = troubles.count
+            except DeadlineExceeded:
+                pending.retries = troubles.count
+                raise
+            except ApiError:
+                # The last one was not lived through.
+                pending.retries = max(troubles.count - 1, 0)
+                raise
     except DeadlineExceeded:
         report = _report(session, condition, settings, judge, troubles, failed=None)
         raise WaitTimeout(report=report) from None

@@ -38,6 +38,7 @@ MODULES = (
     "pytest_kwait.plugin.distributed",
     "pytest_kwait.plugin.progress",
     "pytest_kwait.plugin.outcomes",
+    "pytest_kwait.plugin.summary",
     "pytest_kwait.plugin.preconditions",
 )
 """What is registered once there is anything to do."""

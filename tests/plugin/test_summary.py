@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.pending import PendingWait, PendingWaits
+from pytest_kwait.engine.timeline import Timeline
+from pytest_kwait.plugin.summary import Counter, WaitCount
+from pytest_kwait.testing import FakeClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (WaitCount(41, 192.4, 2, 14), "waited 3m12s in 41 waits, 2 doomed, 14 retries"),
+        (WaitCount(1, 1.26, 1, 1), "waited 1.3s in 1 wait, 1 doomed, 1 retry"),
+        (WaitCount(2, 0.0101), "waited 10ms in 2 waits, 0 doomed, 0 retries"),
+    ],
+)
+def test_line(count: WaitCount, text: str) -> None:
+    assert str(count) == text
+
+
+class Waits:
+    """Waits on a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.counter = Counter()
+        self.pending = PendingWaits()
+        self.pending.add(self.counter)
+
+    def wait(self, seconds: float, within: Callable[[], None] = lambda: None) -> PendingWait:
+        started = self.clock.monotonic()
+        wait = PendingWait("a", "b", Deadline.after(60.0, self.clock), Timeline(), started)
+        with self.pending.entered(wait):
+            within()
+            self.clock.advance(seconds)
+            wait.retries = 2
+        return wait
+
+
+def test_waits_are_counted_once_over() -> None:
+    waits = Waits()
+    waits.wait(3.0)
+    waits.wait(4.0)
+    assert waits.counter.taken() == [2, 7.0, 0, 4]
+    assert waits.counter.taken() is None
+
+
+def test_a_wait_within_a_wait_is_a_part_of_it() -> None:
+    waits = Waits()
+    waits.wait(3.0, lambda: (waits.wait(4.0), None)[1])
+    assert waits.counter.taken() == [1, 7.0, 0, 4]
+
+
+def test_waits_side_by_side_are_several() -> None:
+    waits = Waits()
+
+    def beside() -> None:
+        thread = threading.Thread(target=waits.wait, args=(0.0,))
+        thread.start()
+        thread.join()
+
+    waits.wait(1.0, beside)
+    counted: Any = waits.counter.taken()
+    assert counted[0] == 2
+
+
+_SUITE = """
+import pytest
+from pytest_kwait import ApiError, WaitFailed
+
+def pod(phase):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "status": {"phase": phase}}
+
+@pytest.fixture(scope="module", autouse=True)
+def last(kwait_client, request):
+    from pytest_kwait import wait_for_pod_running
+
+    def wait():
+        wait_for_pod_running(kwait_client, "ns", "p", timeout=5, mode="poll", poll=0.01)
+
+    class AtTheEnd:
+        def pytest_sessionfinish(self):
+            wait()
+
+    request.config.pluginmanager.register(AtTheEnd())
+    yield
+    wait()
+
+@pytest.mark.parametrize("n", range(2))
+def test_it(kwait, kwait_client, wait_for_pod_running, n):
+    transport = kwait_client._pytest_kwait_session.transport
+    transport.objects["/api/v1/namespaces/ns/pods/p"] = pod("Running")
+    transport.objects["/api/v1/namespaces/ns/pods/p"]["metadata"]["uid"] = "u"
+    kwait.create(pod("Succeeded"))
+    busy = ApiError("busy", status=503, reason="ServiceUnavailable")
+    transport.refuse("GET", f"/api/v1/namespaces/{kwait.namespace}/pods", busy)
+    with pytest.raises(WaitFailed):
+        wait_for_pod_running("p", timeout=5)
+"""
+
+
+@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+def test_the_run_says_what_it_waited_in_all_its_workers(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str], workers: list[str]
+) -> None:
+    pytester.makepyfile(_SUITE)
+    result = pytester.runpytest(*workers)
+    result.assert_outcomes(passed=2)
+    # Two of each namespace, one of each test; in each process one at the end of the module and one
+    # at that of the session.
+    waits = 6 + (4 if workers else 2)
+    result.stdout.re_match_lines([rf"kwait: waited \S+ in {waits} waits, 2 doomed, 2 retries$"])
+
+
+def test_a_run_that_waits_for_nothing_says_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(kwait_timeouts): pass")
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1)
+    assert "waited" not in result.stdout.str()
