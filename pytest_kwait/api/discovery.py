@@ -69,6 +69,13 @@ class Discovery:
             raise _unknown((*BUILT_IN.values(), *(known or ())), kind, api_version)
         return found
 
+    def kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
+        """Return every kind that the server has now, each in the version that it prefers."""
+        first: dict[str, Resource] = {}
+        for resource in self._read(deadline):
+            first.setdefault(resource.qualified, resource)
+        return tuple(first.values())
+
     def _read(self, deadline: Deadline) -> tuple[Resource, ...]:
         timeout = min(deadline.remaining, threading.TIMEOUT_MAX)
         if not self._lock.acquire(timeout=timeout):

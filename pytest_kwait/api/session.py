@@ -141,3 +141,11 @@ class Session(Reading, Writing):
             InvalidArgument: the server has no such kind; names those that are near.
         """
         return self._discovery.resolve(kind, api_version, deadline=deadline)
+
+    def kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
+        """Return every kind that the server has now, each in the version that it prefers.
+
+        Args:
+            deadline: when the answer must be here.
+        """
+        return self._discovery.kinds(deadline=deadline)

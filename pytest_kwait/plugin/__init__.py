@@ -40,6 +40,7 @@ MODULES = (
     "pytest_kwait.plugin.outcomes",
     "pytest_kwait.plugin.summary",
     "pytest_kwait.plugin.preconditions",
+    "pytest_kwait.plugin.sweeping",
 )
 """What is registered once there is anything to do."""
 

@@ -80,8 +80,11 @@ def _terms(
     )
 
 
-def owner_of(config: pytest.Config, test: str, title: str, *, again: bool = False) -> Owner:
+def owner_of(
+    config: pytest.Config, cluster: Cluster, test: str, title: str, *, again: bool = False
+) -> Owner:
     """Whom a namespace is for; `again` for what belongs to the one that was asked for last."""
+    from pytest_kwait.plugin.pulses import pulse_of
     from pytest_kwait.suite.namespaces import Owner
 
     run = run_of(config)
@@ -96,6 +99,7 @@ def owner_of(config: pytest.Config, test: str, title: str, *, again: bool = Fals
         shard=shard_text(config),
         attempt=attempts.get(test, 1),
         nonce=run.nonce,
+        pulse=pulse_of(config, cluster),
     )
 
 
@@ -159,9 +163,12 @@ def bench_at(
     try:
         yield bench
     finally:
-        problems = bench.close(keep=is_kept(config, node, settings_of(node)))
+        kept = is_kept(config, node, settings_of(node))
+        problems = bench.close(keep=kept)
         if problems:
-            pytest.fail(
-                "left in the cluster, as it could not be deleted:\n" + "\n".join(problems),
-                pytrace=False,
+            left = (
+                "kept, though the cluster does not say for how long"
+                if kept
+                else "left in the cluster, as it could not be deleted"
             )
+            pytest.fail(f"{left}:\n" + "\n".join(problems), pytrace=False)

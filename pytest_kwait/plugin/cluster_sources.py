@@ -17,12 +17,15 @@ from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.plugin.guards import check_context, missing_rights
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.clusters.provider import Cluster, Provider
+    from pytest_kwait.suite.heartbeat import Pulse
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["ClusterDesk", "ClusterSource", "OwnedSource", "RemoteSource"]
+__all__ = ["ClusterDesk", "ClusterSource", "OwnedSource", "RemotePulse", "RemoteSource"]
 
-_LONGEST_SECRET = 128
+_LONGEST_GREETING = 1024
 _GREETING_TIMEOUT = 10.0
 """Seconds within which somebody who connects must say the secret."""
 
@@ -48,6 +51,10 @@ class ClusterSource(Protocol):
 
     def stop(self) -> None:
         """End a cluster that was started here."""
+        ...
+
+    def pulse(self, cluster: Cluster) -> Pulse | None:
+        """Return the run's sign of life in a cluster if another process gives it, else None."""
         ...
 
 
@@ -122,6 +129,10 @@ class OwnedSource:
         if cluster is not None:
             cluster.stop()
 
+    def pulse(self, cluster: Cluster) -> Pulse | None:
+        """Leave it to this process."""
+        return None
+
 
 class RemoteSource:
     """The controller's cluster, asked for over a loopback connection.
@@ -157,10 +168,14 @@ class RemoteSource:
     def stop(self) -> None:
         """Leave the cluster to the controller."""
 
-    def _ask(self) -> dict[str, Any]:
+    def pulse(self, cluster: Cluster) -> Pulse | None:
+        """Return what asks the controller, if it is the controller's cluster."""
+        return RemotePulse(self._ask) if cluster is self._cluster else None
+
+    def _ask(self, *words: str) -> dict[str, Any]:
         try:
             with socket.create_connection(("127.0.0.1", self._port)) as connection:
-                connection.sendall(self._secret.encode() + b"\n")
+                connection.sendall(" ".join((self._secret, *words)).encode() + b"\n")
                 with connection.makefile("rb") as stream:
                     line = stream.readline()
         except OSError as error:
@@ -176,17 +191,51 @@ class RemoteSource:
         return answer
 
 
+class RemotePulse:
+    """The controller's sign of life, which goes on when this worker does not.
+
+    Args:
+        ask: sends words to the controller and returns its answer.
+    """
+
+    def __init__(self, ask: Callable[..., dict[str, Any]]) -> None:
+        self._ask = ask
+        self._place: str | None = None
+        self._kinds: set[str] = set()
+
+    def place(self) -> str:
+        """Return namespace/name of the Lease; empty where there can be none."""
+        if self._place is None:
+            self._place = str(self._ask("pulse")["place"])
+        return self._place
+
+    def record(self, kind: str) -> None:
+        """Note that an object of a kind is about to be made."""
+        if kind not in self._kinds:
+            self._ask("pulse", kind)
+            self._kinds.add(kind)
+
+
 class ClusterDesk:
-    """The controller's side: answers each worker that knows the secret with the one cluster.
+    """The controller's side: answers each worker that knows the secret.
+
+    The secret alone asks for the cluster, followed by `pulse` for the run's sign of life there, and
+    by a kind for a note of it.
 
     Args:
         source: the cluster.
+        pulse: returns the sign of life in a cluster; None where it needs none.
     """
 
-    def __init__(self, source: ClusterSource) -> None:
+    def __init__(
+        self,
+        source: ClusterSource,
+        pulse: Callable[[Cluster], Pulse | None] = lambda cluster: None,
+    ) -> None:
         import socket
 
         self._source = source
+        self._pulse = pulse
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -223,13 +272,25 @@ class ClusterDesk:
             try:
                 connection.settimeout(_GREETING_TIMEOUT)
                 with connection.makefile("rb") as stream:
-                    said = stream.readline(_LONGEST_SECRET).strip()
+                    said, *words = stream.readline(_LONGEST_GREETING).split() or [b""]
                 if hmac.compare_digest(said, self.secret.encode()):
                     connection.settimeout(None)
-                    connection.sendall(json.dumps(self._card()).encode() + b"\n")
+                    answer = self._beat(*words[1:]) if words else self._card()
+                    connection.sendall(json.dumps(answer).encode() + b"\n")
             except OSError:
                 # The worker is gone; it will not miss the answer.
                 return
+
+    def _beat(self, *kinds: bytes) -> dict[str, Any]:
+        try:
+            pulse = self._pulse(self._source.cluster())
+            if pulse is None:
+                return {"place": ""}
+            for kind in kinds:
+                pulse.record(kind.decode())
+            return {"place": pulse.place()}
+        except KwaitError as error:
+            return {"error": str(error)}
 
     def _card(self) -> dict[str, Any]:
         try:

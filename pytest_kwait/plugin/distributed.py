@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.plugin.cluster_sources import ClusterDesk, ClusterSource
+    from pytest_kwait.suite.heartbeat import Pulse
 
 __all__ = ["Run", "check_rights", "cluster_of", "run_of"]
 
@@ -89,7 +90,12 @@ def pytest_configure_node(node: Any) -> None:
     if _desk_key not in config.stash:
         from pytest_kwait.plugin.cluster_sources import ClusterDesk
 
-        config.stash[_desk_key] = ClusterDesk(run.source)
+        def pulse(cluster: Cluster) -> Pulse | None:
+            from pytest_kwait.plugin.pulses import pulse_of
+
+            return pulse_of(config, cluster)
+
+        config.stash[_desk_key] = ClusterDesk(run.source, pulse)
     desk = config.stash[_desk_key]
     node.workerinput["kwait"] = {"run": run.id, "port": desk.port, "secret": desk.secret}
 

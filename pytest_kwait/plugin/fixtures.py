@@ -87,7 +87,8 @@ def kwait_namespace(
     """Give the name of a namespace of this test's own, or of its scope's by option."""
     from pytest_kwait.plugin.benches import namespace_for, owner_of
 
-    owner = owner_of(request.config, request.node.nodeid or "session", request.node.name)
+    nodeid = request.node.nodeid or "session"
+    owner = owner_of(request.config, kwait_cluster, nodeid, request.node.name)
     with namespace_for(
         request.config, request.node, owner, _kwait_namespaces, kwait_cluster
     ) as name:
@@ -109,7 +110,7 @@ def kwait(
     if request.scope == "function":
         timeouts = request.getfixturevalue("kwait_timeouts")
     nodeid = request.node.nodeid or "session"
-    owner = owner_of(request.config, nodeid, request.node.name, again=True)
+    owner = owner_of(request.config, kwait_cluster, nodeid, request.node.name, again=True)
     with bench_at(
         request.config,
         request.node,
@@ -137,7 +138,7 @@ def kwait_factory(
 
     @contextmanager
     def factory(name: str) -> Iterator[Bench]:
-        owner = owner_of(request.config, f"factory {name}", name)
+        owner = owner_of(request.config, kwait_cluster, f"factory {name}", name)
         with (
             namespace_for(
                 request.config, request.session, owner, _kwait_namespaces, kwait_cluster

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["Placement", "is_kept", "placements", "report_kept"]
+__all__ = ["Placement", "is_kept", "kept_lines", "placements", "report_kept"]
 
 _MACHINERY = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
 """Where frames of a traceback say nothing to the user about an error of ours."""
@@ -108,6 +108,11 @@ def placements(config: pytest.Config) -> list[Placement]:
 def is_kept(config: pytest.Config, node: Any, settings: Settings) -> bool:
     """Whether the namespace of a node stays: by its own settings, or by those of a test in it."""
     return settings.keep == "always" or node in config.stash[_kept_nodes_key]
+
+
+def kept_lines(config: pytest.Config) -> list[str]:
+    """Return what was kept, by this process and by workers that have ended."""
+    return config.stash.get(_kept_lines_key, [])
 
 
 def report_kept(config: pytest.Config, line: str) -> None:

@@ -8,6 +8,7 @@ deleted last made first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.engine.error_policy import retrying
@@ -59,9 +60,12 @@ class Belongings:
     def add(self, resource: Resource, obj: Mapping[str, Any]) -> None:
         """Remember an object as the server returned it."""
         metadata = obj["metadata"]
-        belonging = Belonging(
-            resource, metadata.get("namespace"), metadata["name"], metadata["uid"]
+        self.remember(
+            Belonging(resource, metadata.get("namespace"), metadata["name"], metadata["uid"])
         )
+
+    def remember(self, belonging: Belonging) -> None:
+        """Remember an object by its identity."""
         if belonging not in self._objects:
             self._objects.append(belonging)
 
@@ -84,6 +88,37 @@ class Belongings:
             if problem is not None:
                 problems.append(f"{belonging}: {problem}")
         return problems
+
+    def keep(self, notes: Mapping[str, str], deadline: Callable[[], Deadline]) -> list[str]:
+        """Leave everything that was added, with a note on each; forget it.
+
+        Args:
+            notes: the annotations to add.
+            deadline: makes the limit of one request.
+
+        Returns:
+            what could not be noted, each with its reason.
+        """
+        problems = []
+        while self._objects:
+            belonging = self._objects.pop()
+            # The UID holds the note off a namesake of somebody else.
+            change = {"metadata": {"uid": belonging.uid, "annotations": notes}}
+            try:
+                retrying(partial(self._note, belonging, change), deadline())
+            except ApiError as error:
+                if error.status not in (404, 409):
+                    problems.append(f"{belonging}: {error}")
+            except DeadlineExceeded as error:
+                problems.append(f"{belonging}: {error}")
+        return problems
+
+    def _note(
+        self, belonging: Belonging, change: Mapping[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        return self._session.patch(
+            belonging.resource, belonging.name, change, belonging.namespace, deadline=deadline
+        )
 
 
 def delete_by_uid(session: Session, belonging: Belonging, deadline: Deadline) -> str | None:

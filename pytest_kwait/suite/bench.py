@@ -263,14 +263,14 @@ class Bench(PodVerbs, WorkloadVerbs):
         """Stop forwards and informers, and delete what was made outside of a namespace of our own.
 
         Args:
-            keep: whether to delete nothing.
+            keep: whether to delete nothing, and to note on it for how long it stays.
 
         Returns:
-            what could not be deleted, each with its reason.
+            what could not be deleted or noted, each with its reason.
         """
         self._forwards.close()
         self.informers.stop()
-        return [] if keep else self._writer.delete()
+        return self._writer.keep() if keep else self._writer.delete()
 
 
 def _typed(resource: Resource, listed: ObjectList) -> Objects:

@@ -202,6 +202,20 @@ _ALL = (
         "run one of N parts of the suite, the I-th; auto reads which one, and of how many, from "
         "GitLab, CircleCI, Buildkite or a Kubernetes Indexed Job (auto/N)",
     ),
+    Definition(
+        "heartbeat",
+        "pause",
+        30.0,
+        "DURATION",
+        "how often this run says in a Lease that it lives; it counts as dead after four times that",
+    ),
+    Definition(
+        "janitor",
+        "bool",
+        True,
+        "{true,false}",
+        "whether this run removes what dead runs have left in the cluster",
+    ),
 )
 
 DEFINITIONS: Mapping[str, Definition] = {definition.name: definition for definition in _ALL}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import NAMESPACES
@@ -21,14 +21,21 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.suite.heartbeat import Pulse
+
 __all__ = [
     "LABEL_MANAGED_BY",
     "LABEL_OWNER",
     "LABEL_RUN",
     "LABEL_SHARD",
     "MANAGED_BY",
+    "NOTE",
     "Namespaces",
     "Owner",
+    "kept_notes",
+    "lease_name",
+    "run_digest",
 ]
 
 MANAGED_BY = "pytest-kwait"
@@ -36,6 +43,8 @@ LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_RUN = "pytest-kwait/run"
 LABEL_OWNER = "pytest-kwait/owner"
 LABEL_SHARD = "pytest-kwait/shard"
+NOTE = "pytest-kwait/"
+"""What the names of all annotations begin with."""
 
 LIFETIME = 24 * 3600.0
 """Seconds after which a namespace that nobody deleted may be taken for left behind."""
@@ -56,6 +65,7 @@ class Owner:
         shard: the part of the suite that this machine runs; empty without shards.
         attempt: 1 for the first namespace of this test, 2 when it runs again.
         nonce: keeps apart runs that were given the same id; random for each process.
+        pulse: says in the cluster that the run lives; None where the cluster ends with the run.
     """
 
     run: str
@@ -65,6 +75,7 @@ class Owner:
     shard: str = ""
     attempt: int = 1
     nonce: str = ""
+    pulse: Pulse | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -87,16 +98,17 @@ class Owner:
     @property
     def labels(self) -> dict[str, str]:
         """The labels of what belongs to this owner: hashes, as names hold what labels must not."""
-        labels = {LABEL_RUN: _digest(self.run)[:16], LABEL_OWNER: _digest(self.test)[:16]}
+        labels = {LABEL_RUN: run_digest(self.run), LABEL_OWNER: _digest(self.test)[:16]}
         if self.shard:
             labels[LABEL_SHARD] = _slug(self.shard)[:_LONGEST].strip("-")
         return labels
 
-    def annotations(self, now: float) -> dict[str, str]:
+    def annotations(self, now: float, heartbeat: str = "") -> dict[str, str]:
         """Return the same to read, and when what belongs to this owner has expired.
 
         Args:
             now: seconds since the epoch.
+            heartbeat: namespace/name of the Lease that says whether the run lives; empty for none.
         """
         readable = {
             "run": self.run,
@@ -105,23 +117,36 @@ class Owner:
             "test": self.test,
             "attempt": str(self.attempt),
             "nonce": self.nonce,
+            "heartbeat": heartbeat,
             "expires": rfc3339(now + LIFETIME),
         }
-        return {f"pytest-kwait/{name}": value for name, value in readable.items() if value}
+        return {NOTE + name: value for name, value in readable.items() if value}
 
-    def manifest(self, now: float) -> dict[str, Any]:
+    def seal(self, resource: Resource, namespace: str | None, name: str) -> str:
+        """A hash that ties an object to this owner: a copy of it elsewhere does not fit.
+
+        Args:
+            resource: its kind.
+            namespace: where it is; None for cluster-scoped kinds.
+            name: its name; what a name is generated from with a `*`.
+        """
+        return _digest(self.digest, resource.qualified, namespace or "", name)[:32]
+
+    def manifest(self, now: float, heartbeat: str = "") -> dict[str, Any]:
         """Return the namespace to create.
 
         Args:
             now: seconds since the epoch.
+            heartbeat: namespace/name of the Lease that says whether the run lives; empty for none.
         """
+        seal = {NOTE + "seal": self.seal(NAMESPACES, None, self.name)}
         return {
             "apiVersion": NAMESPACES.api_version,
             "kind": NAMESPACES.kind,
             "metadata": {
                 "name": self.name,
                 "labels": {LABEL_MANAGED_BY: MANAGED_BY, **self.labels},
-                "annotations": self.annotations(now),
+                "annotations": self.annotations(now, heartbeat) | seal,
             },
         }
 
@@ -156,10 +181,12 @@ class Namespaces:
             wait_for_kube_root_ca,
         )
 
+        # The sign of life first: no janitor is to see a namespace without it.
+        heartbeat = owner.pulse.place() if owner.pulse is not None else ""
         made = create(
             self._session,
             NAMESPACES,
-            owner.manifest(self._session.clock.time()),
+            owner.manifest(self._session.clock.time(), heartbeat),
             None,
             self._deadline("single_call"),
         )
@@ -223,8 +250,7 @@ class Namespaces:
         """
         belonging = self._made.pop(name, None)
         if belonging is not None:
-            expires = rfc3339(self._session.clock.time() + LIFETIME)
-            notes = {"pytest-kwait/kept": "true", "pytest-kwait/expires": expires}
+            notes = kept_notes(self._session.clock.time())
             retrying(
                 lambda deadline: self._session.patch(
                     NAMESPACES, name, {"metadata": {"annotations": notes}}, deadline=deadline
@@ -241,6 +267,25 @@ class Namespaces:
 
     def _deadline(self, timeout: str) -> Deadline:
         return Deadline.after(self._timeouts[timeout], self._session.clock)
+
+
+def run_digest(run: str) -> str:
+    """Return the value of the label that all of a run's objects carry."""
+    return _digest(run)[:16]
+
+
+def lease_name(run: str, nonce: str) -> str:
+    """Return the name of the Lease that says whether a run lives."""
+    return "-".join(filter(None, ("kwait", run[:_LONGEST_RUN].strip("-"), _digest(run, nonce)[:8])))
+
+
+def kept_notes(now: float) -> dict[str, str]:
+    """Return the annotations of what is left on purpose, and for how long.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    return {NOTE + "kept": "true", NOTE + "expires": rfc3339(now + LIFETIME)}
 
 
 def _slug(text: str) -> str:

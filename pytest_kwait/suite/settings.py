@@ -196,6 +196,16 @@ class Settings:
         """The part of the suite that is asked for; None for all of it."""
         return cast("AskedShard | None", self.setting("shard").value)
 
+    @property
+    def heartbeat(self) -> float:
+        """Seconds between two signs of life of the run."""
+        return cast("float", self.setting("heartbeat").value)
+
+    @property
+    def janitor(self) -> bool:
+        """Whether the run removes what dead runs have left."""
+        return cast("bool", self.setting("janitor").value)
+
     def timeouts(self) -> Timeouts:
         """Return the timeout table: named limits merged in, then all limits scaled."""
         from pytest_kwait.engine.timeouts import Timeouts

@@ -8,8 +8,11 @@ from pytest_kwait.api.resource import CUSTOM_RESOURCE_DEFINITIONS
 from pytest_kwait.engine.creation import create
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.suite.belongings import Belongings, stamped
+from pytest_kwait.suite.belongings import Belongings
+from pytest_kwait.suite.heartbeat import kind_name
 from pytest_kwait.suite.manifests import Document, InvalidManifest
+from pytest_kwait.suite.namespaces import kept_notes
+from pytest_kwait.suite.provenance import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +77,15 @@ class Writer:
         """
         return self._each(documents, self._create)
 
+    def keep(self) -> list[str]:
+        """Leave what does not go away with the namespace; note on it that and for how long.
+
+        Returns:
+            what could not be noted, each with its reason.
+        """
+        notes = kept_notes(self._session.clock.time())
+        return self._belongings.keep(notes, self._deadline)
+
     def delete(self) -> list[str]:
         """Ask for the deletion of what does not go away with the namespace, last made first.
 
@@ -115,7 +127,7 @@ class Writer:
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
     ) -> dict[str, Any]:
         foreign = self._outlives(resource, namespace) and not self._exists(resource, obj, namespace)
-        labelled = self._stamped(obj) if foreign else obj
+        labelled = self._sealed(resource, obj, namespace) if foreign else obj
         applied = retrying(
             lambda deadline: self._session.apply(resource, labelled, namespace, deadline=deadline),
             self._deadline(),
@@ -128,7 +140,7 @@ class Writer:
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
     ) -> dict[str, Any]:
         foreign = self._outlives(resource, namespace)
-        labelled = self._stamped(obj) if foreign else obj
+        labelled = self._sealed(resource, obj, namespace) if foreign else obj
         created = create(self._session, resource, labelled, namespace, self._deadline())
         if foreign:
             self._belongings.add(resource, created)
@@ -152,6 +164,13 @@ class Writer:
             raise
         return True
 
-    def _stamped(self, obj: dict[str, Any]) -> dict[str, Any]:
-        notes = self._owner.annotations(self._session.clock.time())
-        return stamped(obj, self._owner.labels, notes)
+    def _sealed(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any]:
+        pulse, heartbeat = self._owner.pulse, ""
+        if pulse is not None:
+            # A janitor must know of the kind before there is anything of it to be left behind.
+            heartbeat = pulse.place()
+            pulse.record(kind_name(resource))
+        now = self._session.clock.time()
+        return sealed(self._owner, resource, obj, namespace, now, heartbeat)

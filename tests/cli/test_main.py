@@ -14,7 +14,8 @@ from pytest_kwait.cli import main
         ([], "kwait: the following arguments are required: COMMAND"),
         (
             ["sideways"],
-            "kwait: argument COMMAND: invalid choice: 'sideways' (choose from 'up', 'down')",
+            "kwait: argument COMMAND: invalid choice: 'sideways' (choose from 'up', 'down', "
+            "'janitor')",
         ),
         (["up", "--nodes", "many"], "kwait up: argument --nodes: invalid int value: 'many'"),
         (

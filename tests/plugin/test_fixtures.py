@@ -230,8 +230,8 @@ def test_running_again_takes_a_new_name(
         def test_it(kwait, request):
             from pytest_kwait.plugin.benches import owner_of as _owner
             node = request.node
-            before = _owner(request.config, node.nodeid, node.name, again=True)
-            after = _owner(request.config, node.nodeid, node.name)
+            before = _owner(request.config, kwait.cluster, node.nodeid, node.name, again=True)
+            after = _owner(request.config, kwait.cluster, node.nodeid, node.name)
             assert (before.attempt, after.attempt) == (1, 2)
             assert before.name == kwait.namespace != after.name
         """

@@ -173,7 +173,7 @@ def test_unknown_environment_name_is_an_error_with_a_hint(
         "did you mean KWAIT_POLL? the names are KWAIT_CLUSTER, KWAIT_KUBECONFIG, KWAIT_CONTEXT, "
         "KWAIT_ALLOWED_CONTEXTS, KWAIT_POLL, KWAIT_MODE, KWAIT_FAIL_FAST, KWAIT_GRACE, "
         "KWAIT_TIMEOUT_SCALE, KWAIT_NAMESPACE, KWAIT_NAMESPACE_SCOPE, KWAIT_KEEP, KWAIT_RUN_ID, "
-        "KWAIT_SHARD, KWAIT_TIMEOUT"
+        "KWAIT_SHARD, KWAIT_HEARTBEAT, KWAIT_JANITOR, KWAIT_TIMEOUT"
     ) in result.stderr.str().splitlines()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
+from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -40,8 +42,11 @@ class FakeTransport:
         self.requests: list[str] = []
         self.refused: dict[tuple[str, str], list[ApiError]] = {}
         self.bare_namespaces = False
+        self.now: float | None = None
+        """What the server tells as its time; None for nothing."""
         self._log = log
         self._count = 0
+        self._lock = threading.RLock()
 
     def refuse(self, method: str, path: str, *errors: ApiError) -> None:
         """Answer the next requests of this kind with errors."""
@@ -57,6 +62,12 @@ class FakeTransport:
         content_type: str | None = None,
         accept: str = "",
         deadline: Deadline,
+    ) -> Response:
+        with self._lock:
+            return self._send(method, path, query, body)
+
+    def _send(
+        self, method: str, path: str, query: Mapping[str, Any] | None, body: bytes | None
     ) -> Response:
         self.requests.append(f"{method} {path}")
         if self._log is not None and method != "GET":
@@ -81,13 +92,17 @@ class FakeTransport:
     def _read(self, path: str, query: Mapping[str, Any]) -> Response:
         if path in self.objects:
             return self._answer(self.objects[path])
-        collection = f"{path}/"
         if path.rsplit("/", 1)[-1].islower() and path.rsplit("/", 1)[-1].endswith("s"):
             items = [
                 obj
                 for key, obj in sorted(self.objects.items())
-                if key.startswith(collection) and "/" not in key[len(collection) :]
+                if _home(key) == path
+                or _home(key).replace(f"/namespaces/{_place(key)}", "") == path
             ]
+            for term in filter(None, str(query.get("labelSelector") or "").split(",")):
+                label, _, value = term.partition("=")
+                items = [each for each in items if _labels(each).get(label, None) is not None]
+                items = [each for each in items if not value or _labels(each)[label] == value]
             field = str(query.get("fieldSelector") or "")
             if field.startswith("metadata.name="):
                 items = [obj for obj in items if f"metadata.name={_name(obj)}" == field]
@@ -109,6 +124,10 @@ class FakeTransport:
         elif path not in self.objects and "kind" not in obj:
             raise not_found(method, path)
         old = self.objects.get(path, {})
+        for wanted in ("uid", "resourceVersion") if old and method != "PUT" else ():
+            said = obj["metadata"].get(wanted) if "metadata" in obj else None
+            if said is not None and said != old["metadata"].get(wanted):
+                raise ApiError(f"the {wanted} differs", status=409, reason="Conflict", path=path)
         merged = _merged(old, obj)
         merged["metadata"].setdefault("uid", f"uid-{self._count}")
         merged["metadata"]["resourceVersion"] = str(self._count)
@@ -129,15 +148,16 @@ class FakeTransport:
         found = self.objects.get(path)
         if found is None:
             raise not_found("DELETE", path)
-        wanted = (options.get("preconditions") or {}).get("uid")
-        if wanted is not None and wanted != found["metadata"]["uid"]:
-            raise ApiError("the UID differs", status=409, reason="Conflict", path=path)
+        for name, wanted in (options.get("preconditions") or {}).items():
+            if wanted is not None and wanted != found["metadata"][name]:
+                raise ApiError(f"the {name} differs", status=409, reason="Conflict", path=path)
         for key in [key for key in self.objects if key == path or key.startswith(f"{path}/")]:
             del self.objects[key]
         return self._answer(found)
 
     def _answer(self, obj: dict[str, Any]) -> Response:
-        return Response(200, {}, json.dumps(obj).encode())
+        headers = {} if self.now is None else {"date": formatdate(self.now, usegmt=True)}
+        return Response(200, headers, json.dumps(obj).encode())
 
 
 class FakeClient:
@@ -183,6 +203,7 @@ def _discovered(resource: Resource) -> dict[str, Any]:
         "resource": resource.plural,
         "responseKind": {"kind": resource.kind},
         "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "verbs": sorted(resource.verbs),
     }
     versions = [{"version": resource.version, "resources": [kind]}]
     return {"metadata": {"name": resource.group}, "versions": versions}
@@ -191,6 +212,20 @@ def _discovered(resource: Resource) -> dict[str, Any]:
 def not_found(method: str, path: str) -> ApiError:
     name = path.rsplit("/", 1)[-1]
     return ApiError(f'"{name}" not found', status=404, reason="NotFound", method=method, path=path)
+
+
+def _home(path: str) -> str:
+    return path.rsplit("/", 1)[0]
+
+
+def _place(path: str) -> str:
+    """The namespace of an object; empty for what lives in none."""
+    _, _, after = path.partition("/namespaces/")
+    return after.partition("/")[0] if "/" in after else ""
+
+
+def _labels(obj: dict[str, Any]) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
 
 
 def _name(obj: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.engine.timeouts import Timeouts
 from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
 from pytest_kwait.suite.namespaces import LIFETIME, Namespaces, Owner
@@ -63,6 +64,7 @@ def test_labels_are_hashes_and_annotations_can_be_read() -> None:
         "pytest-kwait/test": "tests/test_jobs.py::test_scale[a/b]",
         "pytest-kwait/attempt": "1",
         "pytest-kwait/expires": "2023-11-15T22:13:20Z",
+        "pytest-kwait/seal": _OWNER.seal(NAMESPACES, None, _OWNER.name),
     }
     assert LIFETIME == 24 * 3600
 

@@ -1,0 +1,118 @@
+"""`kwait janitor`: what dead runs have left in a cluster goes away."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.errors import ApiError, ClusterError
+from pytest_kwait.wait.durations import to_seconds
+from pytest_kwait.wait.interruption import DeadlineExceeded
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pytest_kwait.suite.leftovers import Sweep
+
+__all__ = ["add_arguments", "run"]
+
+_TIMEOUT = "5m"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        type=Path,
+        help="kubeconfig of the cluster (default: KUBECONFIG, ~/.kube/config, in-cluster)",
+    )
+    parser.add_argument(
+        "--context", metavar="NAME", help="context of the kubeconfig (default: its current one)"
+    )
+    parser.add_argument(
+        "--namespace",
+        metavar="NAME",
+        default="default",
+        help="where to look if the cluster does not show all namespaces (default: default)",
+    )
+    parser.add_argument("--run-id", metavar="ID", help="look at this run only (default: at all)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be removed, and change nothing"
+    )
+    parser.add_argument(
+        "--no-wait",
+        action="store_true",
+        help="judge runs at one look, and return once the deletions are asked for",
+    )
+    parser.add_argument(
+        "--all-kinds",
+        action="store_true",
+        help="look at every kind that the server has, not only at those that dead runs have noted",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="DURATION",
+        default=_TIMEOUT,
+        help=f"how long all of it may take (default: {_TIMEOUT})",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Sweep once; status 1 if anything that was to go is still there."""
+    seconds = to_seconds(arguments.timeout, what="--timeout", allow_zero=False)
+    _check("--namespace", arguments.namespace)
+    if arguments.run_id is not None:
+        _check("--run-id", arguments.run_id)
+    # What talks to clusters costs, and other commands do without it.
+    from pytest_kwait.clusters.provider import choose
+    from pytest_kwait.suite.janitor import Janitor
+
+    cluster = choose(
+        "existing",
+        kubeconfig=arguments.kubeconfig,
+        context=arguments.context,
+        kubeconfig_source="option --kubeconfig",
+        context_source="option --context",
+    ).start()
+    try:
+        client = cluster.client()
+        deadline = Deadline.after(seconds, SYSTEM_CLOCK)
+        janitor = Janitor(
+            client,
+            namespace=arguments.namespace,
+            run=arguments.run_id,
+            dry_run=arguments.dry_run,
+            tell=_tell,
+        )
+        try:
+            sweep = janitor.sweep(
+                deadline, watch=not arguments.no_wait, all_kinds=arguments.all_kinds
+            )
+            if not (arguments.dry_run or arguments.no_wait):
+                janitor.wait(sweep, deadline)
+        except (ApiError, DeadlineExceeded) as error:
+            raise ClusterError(f"the cluster could not be swept: {error}") from error
+        finally:
+            client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+    finally:
+        cluster.stop()
+    return _report(sweep)
+
+
+def _report(sweep: Sweep) -> int:
+    for line in sweep.lines():
+        print(line)
+    return 0 if sweep.is_clean else 1
+
+
+def _check(what: str, name: str) -> None:
+    from pytest_kwait.suite.values import read_dns_label
+
+    read_dns_label(name, what, None)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
