@@ -231,9 +231,16 @@ def test_a_wait_of_a_job_takes_pods_from_the_informer_and_watches_the_job(
 
     running.inform()
     session.put(JOBS, job())
-    threading.Timer(0.1, session.put, (PODS, pod("a"))).start()
+
+    def bring_about() -> None:
+        until(lambda: session.count("watch jobs"))
+        session.put(PODS, pod("a"))
+
+    later = threading.Thread(target=bring_about)
+    later.start()
     pods = wait_for_condition(
         session, job_pods_running("ci-1", "sleepers", 1), WaitSettings(timeout=20.0)
     )
+    later.join()
     assert [each["metadata"]["name"] for each in pods] == ["a"]
     assert (session.count("watch pods"), session.count("watch jobs")) == (1, 1)
