@@ -16,29 +16,25 @@ import multiprocessing
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubernetes import config
 
+from benchmarks.plane import control_plane
 from e2e.controlplane import assets
-from e2e.controlplane.readiness import Readiness
-from e2e.controlplane.servers import ControlPlane
 from pytest_kwait.api.resource import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from pytest_kwait.api.session import Session
 from pytest_kwait.cache import ListWatch, SharedInformer, wait_for_cache_sync
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from multiprocessing.connection import Connection
-
-    from e2e.controlplane.processes import Component
+    from pathlib import Path
 
 BAR = 0.5
 LIMITS = ((5000, 5000), (50, 100))
@@ -95,7 +91,7 @@ def main() -> int:
     pods = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     nodes = int(sys.argv[3]) if len(sys.argv) > 3 else 100
     failed = False
-    with tempfile.TemporaryDirectory() as folder, control_plane(Path(folder)) as kubeconfig:
+    with control_plane() as kubeconfig:
         session = Session.of(
             config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
         )
@@ -120,29 +116,6 @@ def main() -> int:
             failed = failed or ratio < BAR
     print("  no pod was bound twice, no node has more than it can take")
     return int(failed)
-
-
-@contextmanager
-def control_plane(folder: Path) -> Iterator[Path]:
-    """Run etcd and kube-apiserver; give the kubeconfig."""
-    (folder / "logs").mkdir()
-    plane = ControlPlane(folder, assets.build(), None)
-    components: list[Component] = []
-
-    def check() -> None:
-        for component in components:
-            component.check()
-
-    try:
-        for component in plane.storage_and_server():
-            component.start()
-            components.append(component)
-        Readiness(plane, check).server()
-        plane.kubeconfig(folder / "kubeconfig")
-        yield folder / "kubeconfig"
-    finally:
-        for component in reversed(components):
-            component.stop()
 
 
 def prepare(session: Session, nodes: int) -> None:

@@ -41,10 +41,10 @@ INACTIVITY = 90.0
 INSTANT = 1.0
 """A watch that ends within so many seconds and without an event cannot be trusted."""
 
-GATHER = 0.02
+GATHER = 0.05
 """Seconds in which the events of a busy stream gather, to be read at one go."""
 
-_BUSY = 16
+_BUSY = 8
 """So many events within `_BUSY_FOR` make a stream busy: what an event costs is mostly waking up."""
 
 _BUSY_FOR = 0.1

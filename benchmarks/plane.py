@@ -1,0 +1,67 @@
+"""An etcd and a kube-apiserver alone: nobody else takes part in what is measured."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kubernetes import config
+
+from e2e.controlplane import assets
+from e2e.controlplane.readiness import Readiness
+from e2e.controlplane.servers import ControlPlane
+from pytest_kwait.api.resource import SERVICE_ACCOUNTS
+from pytest_kwait.api.session import Session
+from pytest_kwait.clock import Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from e2e.controlplane.processes import Component
+
+__all__ = ["control_plane", "some_cluster"]
+
+
+@contextmanager
+def control_plane() -> Iterator[Path]:
+    """Run both in a folder that is removed; give the kubeconfig."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "logs").mkdir()
+        plane = ControlPlane(folder, assets.build(), None)
+        components: list[Component] = []
+
+        def check() -> None:
+            for component in components:
+                component.check()
+
+        try:
+            for component in plane.storage_and_server():
+                component.start()
+                components.append(component)
+            Readiness(plane, check).server()
+            plane.kubeconfig(folder / "kubeconfig")
+            yield folder / "kubeconfig"
+        finally:
+            for component in reversed(components):
+                component.stop()
+
+
+@contextmanager
+def some_cluster(kubeconfig: str) -> Iterator[str]:
+    """Give the kubeconfig of a cluster: the one that is named, or of a control plane of our own.
+
+    Args:
+        kubeconfig: a file; `-` for a control plane of our own.
+    """
+    if kubeconfig != "-":
+        yield kubeconfig
+        return
+    with control_plane() as own:
+        api = config.new_client_from_config(str(own))  # type: ignore[no-untyped-call]
+        account = {"metadata": {"name": "default"}}  # which a controller makes elsewhere
+        deadline = Deadline.after(30.0)
+        Session.of(api).create(SERVICE_ACCOUNTS, account, "default", deadline=deadline)
+        yield str(own)
