@@ -155,7 +155,7 @@ class FakeSession(Session):
         self.log_texts: dict[str, str] = {}
         self.kubelets: dict[str, list[Obj] | Exception] = {}
         self.watches: list[tuple[str, FakeWatch]] = []
-        self.kinds: dict[str, Resource] = {}
+        self.custom: dict[str, Resource] = {}
         self._objects: dict[str, dict[str, Obj]] = {}
         self._version = 100
         self._history: list[tuple[str, int, tuple[str, Obj]]] = []

@@ -33,7 +33,7 @@ def test_a_quiet_moment_begins_anew() -> None:
     pace = _Pace(clock)
     assert busy(clock, pace, 20, 0.004)[-1]
     clock.advance(0.2)
-    assert not any(busy(clock, pace, 7, 0.004))
+    assert not any(busy(clock, pace, 8, 0.004))
     assert all(busy(clock, pace, 7, 0.004))
 
 

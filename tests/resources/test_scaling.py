@@ -231,7 +231,7 @@ def test_pods_that_do_not_come(client: ApiClient, session: WritingSession) -> No
 def test_bad_arguments(
     client: ApiClient, session: WritingSession, target: str, replicas: int, text: str
 ) -> None:
-    session.kinds["widgets"] = WIDGETS
+    session.custom["widgets"] = WIDGETS
     session.scales["web"] = {"metadata": {}, "status": {"replicas": 1}}
 
     with pytest.raises(InvalidArgument) as caught:

@@ -34,7 +34,7 @@ class WritingSession(FakeSession):
 
     def resolve(self, kind: str, api_version: str | None = None, **_: Any) -> Resource:
         found = match_resource(BUILT_IN.values(), kind, api_version)
-        return found or self.kinds[kind]
+        return found or self.custom[kind]
 
     def get(self, resource: Resource, name: str, namespace: str | None = None, **more: Any) -> Obj:
         if more.get("subresource") == "scale":
