@@ -23,7 +23,7 @@ from pytest_kwait.scheduler.program.effective_configuration import (
 )
 from pytest_kwait.scheduler.program.feature_gates import FeatureGates
 from pytest_kwait.scheduler.program.flags import PROGRAM, help_text, parse_flags
-from pytest_kwait.scheduler.program.logs import set_up_logs
+from pytest_kwait.scheduler.program.logs import scheduler_logs
 from pytest_kwait.scheduler.program.termination import exit_at_once, stop_on_signals
 
 if TYPE_CHECKING:
@@ -67,12 +67,8 @@ def run(argv: Sequence[str], stop: threading.Event) -> int:
         if flags.version:
             click.echo(f"{PROGRAM} {version}")
             return 0
-        logs = set_up_logs(flags.v)
-        try:
+        with scheduler_logs(flags.v):
             _run(flags, stop, version)
-        finally:
-            logs.flush()
-            logging.getLogger("pytest_kwait").removeHandler(logs)
     except KwaitError as error:
         click.echo(f"Error: {' '.join(str(error).split())}", err=True)
         return 1

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kwait.scheduler.command import main, run
-from pytest_kwait.scheduler.program.logs import set_up_logs
+from pytest_kwait.scheduler.program.logs import scheduler_logs
 
 HERE = Path(__file__).parent / "program"
 
@@ -112,15 +112,15 @@ def test_configuration_is_logged_where_asked(
 
 def test_logs_have_the_form_of_kubernetes() -> None:
     stream = io.StringIO()
-    handler = set_up_logs(0, stream)
-    logger = logging.getLogger("pytest_kwait.scheduler")
-    try:
+    ours, logger = logging.getLogger("pytest_kwait"), logging.getLogger("pytest_kwait.scheduler")
+    before = ours.level, ours.propagate, ours.handlers[:]
+    with scheduler_logs(0, stream):
         logger.info("started %s", "well")
         logger.warning("careful")
         logger.error("broken")
         logger.debug("step")
-    finally:
-        logging.getLogger("pytest_kwait").removeHandler(handler)
+    logger.error("not ours any more")
+    assert (ours.level, ours.propagate, ours.handlers) == before
     place = r"\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_command\.py:\d+\] "
     assert re.fullmatch(
         rf"I{place}started well\nW{place}careful\nE{place}broken\n", stream.getvalue()

@@ -135,7 +135,7 @@ def test_nobody_leads_in_time(elect: Callable[..., Candidates], cluster: FakeClu
         "metadata": {"name": "boss"},
         "spec": {"holderIdentity": "operator"},
     }
-    election = elect(f"print('no route to host'); {COMPETES}", 2)
+    election = elect(f"print('no route to host', flush=True); {COMPETES}", 2)
     election[1].cut_off()
     wait.poll_immediate(0.02, 30, lambda: all(each.said for each in election))
     with pytest.raises(WaitTimeout) as caught:

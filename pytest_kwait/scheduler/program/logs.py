@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-__all__ = ["DETAILS", "set_up_logs"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DETAILS", "scheduler_logs"]
 
 DETAILS = 4
 """The verbosity from which on each step is logged."""
@@ -32,19 +36,27 @@ class _Format(logging.Formatter):
         return f"{letter}{at:%m%d %H:%M:%S.%f} {place}] {text}"
 
 
-def set_up_logs(verbosity: int, stream: TextIO | None = None) -> logging.Handler:
-    """Write the logs of the scheduler from now on.
+@contextmanager
+def scheduler_logs(verbosity: int, stream: TextIO | None = None) -> Iterator[None]:
+    """Write the logs of the scheduler while the context lasts, and flush them at its end.
+
+    Whoever goes on in the process afterwards finds the logger as it was.
 
     Args:
         verbosity: as `-v` has it.
         stream: where to; stderr by default.
-
-    Returns the handler, to be flushed, and taken away again by whoever goes on without.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_Format())
     logger = logging.getLogger(_OURS)
+    before = logger.level, logger.propagate
     logger.setLevel(logging.DEBUG if verbosity >= DETAILS else logging.INFO)
     logger.addHandler(handler)
     logger.propagate = False
-    return handler
+    try:
+        yield
+    finally:
+        handler.flush()
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]

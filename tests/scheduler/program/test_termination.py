@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 CODE = """
 import sys, threading
-from pytest_kwait.scheduler.program.logs import set_up_logs
+from pytest_kwait.scheduler.program.logs import scheduler_logs
 from pytest_kwait.scheduler.program.termination import exit_at_once, stop_on_signals
-set_up_logs(0)
+logs = scheduler_logs(0)
+logs.__enter__()
 stop = threading.Event()
 stop_on_signals(stop)
 print("ready", flush=True)
