@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -15,28 +14,34 @@ import pytest
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytest_kwait.clusters import Cluster
     from pytest_kwait.suite.bench import Bench
 
-SUITE = """
+PARTS = 20
+"""Into how many shards the suite of the runs can be split, with one test each."""
+
+SUITE = f"""
 import os
 import time
 from pathlib import Path
 
-CLASS = {
+import pytest
+
+CLASS = {{
     "apiVersion": "scheduling.k8s.io/v1",
     "kind": "PriorityClass",
-    "metadata": {"generateName": "kwait-cleanup-"},
+    "metadata": {{"generateName": "kwait-cleanup-"}},
     "value": 1,
-}
-NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}}
+}}
+NOTE = {{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "note"}}}}
 
 
-def test_it(kwait):
-    elsewhere = {**NOTE, "metadata": {"generateName": "kwait-cleanup-", "namespace": "default"}}
+@pytest.mark.parametrize("part", range({PARTS}))
+def test_it(kwait, part):
+    elsewhere = {{**NOTE, "metadata": {{"generateName": "kwait-cleanup-", "namespace": "default"}}}}
     kwait.create(CLASS, NOTE, elsewhere)
     Path(os.environ["READY"]).write_text(str(os.getpid()))
     if os.environ["END"] == "exit":
@@ -45,6 +50,43 @@ def test_it(kwait):
         time.sleep(120)
 """
 KINDS = ("namespaces", "priorityclasses", "configmaps", "leases")
+
+
+class Run:
+    """A run of pytest, of one shard of a suite whose tests make four objects each.
+
+    Args:
+        process: it.
+        ready: the file in which its test says that it has made what it makes.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], ready: Path) -> None:
+        self.process = process
+        self._ready = ready
+
+    def until_ready(self) -> None:
+        """Return once its test has made what it makes."""
+        self._poll(lambda: self._ready.exists() and self._ready.read_text() != "")
+        assert self._ready.exists(), self.process.communicate()[0]
+
+    def until_over(self) -> str:
+        """Return its output once it is over."""
+        return self.process.communicate(timeout=60)[0]
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End it, and its worker where it has one, with a signal."""
+        worker = int(self._ready.read_text()) if self._ready.exists() else self.process.pid
+        self.process.send_signal(number)
+        if worker != self.process.pid:
+            os.kill(worker, number)
+        self.until_over()
+
+    def kill_worker(self) -> None:
+        """End its worker alone with SIGKILL."""
+        os.kill(int(self._ready.read_text()), signal.SIGKILL)
+
+    def _poll(self, done: Callable[[], bool]) -> None:
+        wait.poll_immediate("50ms", "60s", lambda: done() or self.process.poll() is not None)
 
 
 class Runs:
@@ -59,19 +101,26 @@ class Runs:
         self._bench = bench
         self._cluster: Cluster = bench.cluster
         self._folder = folder
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[Run] = []
         self.id = f"cleanup-{uuid.uuid4().hex[:8]}"
         (folder / "test_it.py").write_text(SUITE)
 
-    def start(self, *options: str, end: str = "sleep", run: str = "") -> subprocess.Popen[str]:
-        """Start a run; return once its test has made what it makes."""
-        ready = self._folder / f"ready-{len(self._started)}"
+    def start(self, *options: str, end: str = "sleep") -> Run:
+        """Start the next shard of the suite.
+
+        Args:
+            options: for pytest.
+            end: what its test does once it has made what it makes: sleep, exit or pass.
+        """
+        number = len(self._started)
+        ready = self._folder / f"ready-{number}"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("KWAIT_")}
         environment |= {"READY": str(ready), "END": end}
         environment.pop("PYTEST_ADDOPTS", None)
         command = [*_python("pytest"), "-q", "-p", "no:cacheprovider", f"--rootdir={self._folder}"]
         command += [f"--kwait-kubeconfig={self._cluster.kubeconfig}", "--kwait-heartbeat=1s"]
-        command += [f"--kwait-run-id={run or self.id}", "--kwait-janitor=false", *options]
+        command += [f"--kwait-run-id={self.id}", f"--kwait-shard={number + 1}/{PARTS}"]
+        command += ["--kwait-janitor=false", *options]
         if self._cluster.context:
             command.append(f"--kwait-context={self._cluster.context}")
         process = subprocess.Popen(
@@ -83,34 +132,30 @@ class Runs:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        self._started.append(process)
-        wait.poll_immediate("100ms", "60s", lambda: ready.exists() or process.poll() is not None)
-        if end != "pass":
-            assert ready.exists(), process.communicate()[0]
-        self.worker = int(ready.read_text()) if ready.exists() else 0
-        return process
+        self._started.append(Run(process, ready))
+        return self._started[-1]
 
     def end(self) -> None:
         """Kill what still runs."""
-        for process in self._started:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+        for run in self._started:
+            if run.process.poll() is None:
+                os.killpg(run.process.pid, signal.SIGKILL)
+            run.process.communicate()
 
-    def left(self, run: str = "") -> list[str]:
-        """Return all objects of a run that are in the cluster and not on their way out of it."""
+    def left(self) -> list[str]:
+        """Return all objects of the runs that are in the cluster and not on their way out of it."""
         from pytest_kwait.suite.namespaces import run_digest
 
-        selector = {"pytest-kwait/run": run_digest(run or self.id)}
+        selector = {"pytest-kwait/run": run_digest(self.id)}
         found: list[str] = []
         for kind in KINDS:
             metadata = [each["metadata"] for each in self._everywhere(kind, selector)]
             found += [f"{kind}/{m['name']}" for m in metadata if not m.get("deletionTimestamp")]
         return found
 
-    def janitor(self, *options: str, run: str = "") -> tuple[int, list[str]]:
-        """Run `kwait janitor` for a run; return its status and what it says."""
-        command = [*_python("pytest_kwait.cli"), "janitor", "--run-id", run or self.id]
+    def janitor(self, *options: str) -> tuple[int, list[str]]:
+        """Run `kwait janitor` for these runs; return its status and what it says."""
+        command = [*_python("pytest_kwait.cli"), "janitor", "--run-id", self.id]
         command += ["--kubeconfig", str(self._cluster.kubeconfig), *options]
         if self._cluster.context:
             command += ["--context", self._cluster.context]
@@ -138,11 +183,6 @@ def runs(kwait: Bench, tmp_path: Path) -> Iterator[Runs]:
         made.end()
         if made.left():
             made.janitor("--all-kinds", "--timeout=30s")
-
-
-def after(seconds: float) -> None:
-    """Let a run go on for a while."""
-    time.sleep(seconds)  # noqa: TID251 - what is killed runs in real time
 
 
 def _python(module: str) -> list[str]:

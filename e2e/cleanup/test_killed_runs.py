@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 from typing import TYPE_CHECKING, Any
@@ -10,44 +9,66 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from .conftest import after
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+from .conftest import PARTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kwait import Bench
 
     from .conftest import Runs
 
 
-def test_a_run_that_ends_in_good_order_leaves_nothing(runs: Runs) -> None:
-    """No janitor is needed."""
-    process = runs.start(end="pass")
-    output = process.communicate(timeout=60)[0]
+def test_one_janitor_leaves_nothing_of_dead_runs_and_everything_else(
+    kwait: Bench, runs: Runs
+) -> None:
+    """Killed in the middle of a test, runs can remove nothing themselves.
 
-    assert process.returncode == 0, output
+    Shards of one run are told apart: one of them lives.
+    """
+    runs.start().until_ready()
+    living = runs.left()
+    dead = [runs.start(), runs.start("-n1"), runs.start(), runs.start(end="exit")]
+    for run in dead:
+        run.until_ready()
+    for run, number in zip(dead, (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM), strict=False):
+        run.kill(number)
+    dead[3].until_over()
+    foreign = [*living, *look_alikes(kwait, namespaces(set(runs.left()) - set(living))[0])]
+    before = runs.left()
+    assert len(before) == len(foreign) + 4 * len(dead)
+
+    status, said = runs.janitor("--dry-run")
+
+    assert (status, runs.left()) == (0, before), said
+    assert "would remove 4 namespaces, 8 other objects and 4 Leases of 1 run" in said
+    assert any(f"run {runs.id} (lease default/" in line and " lives " in line for line in said)
+
+    status, said = runs.janitor("--all-kinds")
+
+    assert (status, sorted(runs.left())) == (0, sorted(foreign)), said
+    assert "removed 4 namespaces, 8 other objects and 4 Leases of 1 run" in said
+
+
+def test_runs_that_end_in_good_order_leave_nothing(runs: Runs) -> None:
+    """No janitor is needed, after Ctrl-C neither."""
+    passing, interrupted = runs.start(end="pass"), runs.start()
+    interrupted.until_ready()
+    interrupted.kill(signal.SIGINT)
+    output = passing.until_over()
+
+    assert passing.process.returncode == 0, output
     assert runs.left() == []
-
-
-@pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "controller"])
-def test_after_sigkill_one_janitor_leaves_nothing(runs: Runs, workers: list[str]) -> None:
-    """Killed in the middle of a test, the run can remove nothing itself."""
-    process = runs.start(*workers)
-    process.send_signal(signal.SIGKILL)
-    if workers:
-        os.kill(runs.worker, signal.SIGKILL)
-    process.communicate(timeout=30)
-    assert len(runs.left()) == 4
-
-    status, said = runs.janitor()
-
-    assert (status, runs.left()) == (0, []), said
-    assert "removed 1 namespace, 2 other objects and 1 Lease of 1 run" in said
 
 
 def test_what_a_killed_worker_leaves_goes_at_the_end_of_the_run(runs: Runs) -> None:
     """The controller owns the sign of life, and cleans up after its workers."""
-    process = runs.start("-n1", "--max-worker-restart=0")
-    os.kill(runs.worker, signal.SIGKILL)
-    output = process.communicate(timeout=60)[0]
+    run = runs.start("-n1", "--max-worker-restart=0")
+    run.until_ready()
+    run.kill_worker()
+    output = run.until_over()
 
     assert "kwait: the janitor removed 1 namespace and 2 other objects of 1 run" in output
     assert [each for each in runs.left() if not each.startswith("leases/")] == []
@@ -55,105 +76,35 @@ def test_what_a_killed_worker_leaves_goes_at_the_end_of_the_run(runs: Runs) -> N
     assert (status, runs.left()) == (0, []), said
 
 
-@pytest.mark.parametrize("end", ["exit", "SIGTERM", "SIGINT"])
-def test_other_ends_of_a_run(runs: Runs, end: str) -> None:
-    """After Ctrl-C a run cleans up itself; after the others the janitor does."""
-    process = runs.start(end="exit" if end == "exit" else "sleep")
-    if end != "exit":
-        process.send_signal(signal.Signals[end])
-    process.communicate(timeout=60)
-    if end == "SIGINT":
-        assert runs.left() == []
-        return
-
-    status, said = runs.janitor()
-
-    assert (status, runs.left()) == (0, []), said
-
-
-def test_a_run_that_lives_is_left_alone(runs: Runs) -> None:
-    """The janitor sees its Lease change, and a dry run changes nothing anyway."""
-    runs.start()
-    before = runs.left()
-    assert len(before) == 4
-
-    status, said = runs.janitor()
-
-    assert (status, runs.left()) == (0, before), said
-    assert any(f"run {runs.id} (lease default/" in line and " lives " in line for line in said)
-    assert "nothing to remove" in said
-
-
-def test_a_dry_run_changes_nothing(runs: Runs) -> None:
-    """It says what would go."""
-    process = runs.start(end="exit")
-    process.communicate(timeout=30)
-    before = runs.left()
-
-    status, said = runs.janitor("--dry-run")
-
-    assert (status, runs.left()) == (0, before), said
-    assert "would remove 1 namespace, 2 other objects and 1 Lease of 1 run" in said
-
-
-def test_look_alikes_stay(kwait: Bench, runs: Runs) -> None:
-    """Our labels alone, copies of what is ours, and the Leases of other tools are never touched."""
-    process = runs.start(end="exit")
-    process.communicate(timeout=30)
-    own = next(each for each in runs.left() if each.startswith("namespaces/"))
-    copied = kwait.get(own)["metadata"]
-    marks = {"labels": copied["labels"], "annotations": copied["annotations"]}
-    marks["labels"].pop("kubernetes.io/metadata.name", None)
-    only_labels: dict[str, Any] = {"labels": marks["labels"]}
-    foreign = [
-        ("v1", "ConfigMap", {"name": "copy", **marks}),
-        ("v1", "ConfigMap", {"name": "labels", **only_labels}),
-        ("coordination.k8s.io/v1", "Lease", {"name": "tool", **marks}),
-        ("coordination.k8s.io/v1", "Lease", {"name": "labels", **only_labels}),
-    ]
-    kwait.create(
-        [
-            {"apiVersion": version, "kind": kind, "metadata": metadata}
-            for version, kind, metadata in foreign
-        ]
-    )
-
-    status, said = runs.janitor("--all-kinds")
-
-    assert status == 0, said
-    assert sorted(runs.left()) == [
-        "configmaps/copy",
-        "configmaps/labels",
-        "leases/labels",
-        "leases/tool",
-    ]
-
-
 @pytest.mark.slow
-def test_killed_at_any_moment(runs: Runs) -> None:
+def test_killed_at_any_moment(kwait: Bench, runs: Runs) -> None:
     """From before its first request until after its last, a killed run leaves nothing for long."""
+    first = runs.start()
+    first.until_ready()
+    first.kill()
+    foreign = look_alikes(kwait, namespaces(runs.left())[0])
     chance = random.Random(6)
-    for number in range(3):
-        run = f"{runs.id}-{number}"
-        process = runs.start(end="pass", run=run)
-        after(chance.uniform(0.0, 0.5))
-        process.kill()
-        process.communicate(timeout=30)
-        status, said = runs.janitor(run=run)
-        assert (status, runs.left(run)) == (0, []), said
+    for number in range(1, PARTS):
+        run = runs.start(*(["-n1"] if number % 4 == 0 else []), end="pass")
+        SYSTEM_CLOCK.sleep(chance.uniform(0.2, 1.5))
+        run.kill()
+
+    status, said = runs.janitor()
+
+    assert (status, sorted(runs.left())) == (0, sorted(foreign)), said
 
 
 def test_what_a_finalizer_holds_is_named(kwait: Bench, runs: Runs) -> None:
     """The janitor asks for the deletion, and says who is in its way."""
-    process = runs.start(end="exit")
-    process.communicate(timeout=30)
-    own = next(each for each in runs.left() if each.startswith("namespaces/"))
-    space = own.partition("/")[2]
+    run = runs.start(end="exit")
+    run.until_ready()
+    run.until_over()
+    space = namespaces(runs.left())[0].partition("/")[2]
     held = {"name": "held", "namespace": space, "finalizers": ["example.com/hold"]}
     kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
 
     try:
-        status, said = runs.janitor("--timeout=12s")
+        status, said = runs.janitor("--timeout=9s")
 
         assert status == 1, said
         assert any(
@@ -163,3 +114,28 @@ def test_what_a_finalizer_holds_is_named(kwait: Bench, runs: Runs) -> None:
     finally:
         free = {"metadata": {"finalizers": None}}
         CoreV1Api(kwait.client).patch_namespaced_config_map("held", space, free)
+
+
+def namespaces(objects: Iterable[str]) -> list[str]:
+    """Return those of the objects that are namespaces."""
+    return [each for each in objects if each.startswith("namespaces/")]
+
+
+def look_alikes(kwait: Bench, namespace: str) -> list[str]:
+    """Make what only looks like ours: our labels alone, copies of marks, Leases of other tools."""
+    copied = kwait.get(namespace)["metadata"]
+    marks = {"labels": copied["labels"], "annotations": copied["annotations"]}
+    marks["labels"].pop("kubernetes.io/metadata.name", None)
+    only_labels: dict[str, Any] = {"labels": marks["labels"]}
+    kwait.create(
+        [
+            {"apiVersion": version, "kind": kind, "metadata": metadata}
+            for version, kind, metadata in (
+                ("v1", "ConfigMap", {"name": "copy", **marks}),
+                ("v1", "ConfigMap", {"name": "labels", **only_labels}),
+                ("coordination.k8s.io/v1", "Lease", {"name": "tool", **marks}),
+                ("coordination.k8s.io/v1", "Lease", {"name": "labels", **only_labels}),
+            )
+        ]
+    )
+    return ["configmaps/copy", "configmaps/labels", "leases/labels", "leases/tool"]
