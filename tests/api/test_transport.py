@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import base64
 import errno
+import gc
 import socket
+import struct
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from kubernetes.client import ApiClient, Configuration, CoreV1Api
 
 from pytest_kwait.api.connections import guarded_manager
+from pytest_kwait.api.guard import Guard
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError, InvalidArgument
@@ -215,6 +219,34 @@ def test_a_fresh_connection_that_breaks_is_not_tried_again(soon: Deadline) -> No
         with pytest.raises(ApiError, match="ConnectionReset"):
             Session.of(server.client()).get(PODS, "p", "a", deadline=soon)
         assert len(server.requests) == 1
+
+
+def test_a_connection_reset_before_the_handshake_leaves_no_socket(
+    authority: Authority, soon: Deadline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is killed resets what it has not accepted yet."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    dial = Guard.dial
+
+    def dial_and_be_reset(*args: Any) -> socket.socket:
+        connected = dial(*args)
+        accepted, _ = listening.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()
+        return connected
+
+    monkeypatch.setattr(Guard, "dial", dial_and_be_reset)
+    configuration = Configuration()
+    configuration.host = f"https://127.0.0.1:{listening.getsockname()[1]}"
+    configuration.ssl_ca_cert = authority.certificate
+    with listening, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(ApiError) as caught:
+            Session(ApiClient(configuration)).get(PODS, "a", "ns", deadline=soon)
+        assert caught.value.reason == "ConnectionReset"
+        del caught
+        gc.collect()
+    assert [str(each.message) for each in told] == []
 
 
 def test_the_client_s_retries_are_off(soon: Deadline) -> None:
