@@ -94,6 +94,12 @@ def _with_init(made: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
+def _of_account(made: dict[str, Any], name: str) -> dict[str, Any]:
+    """Let the pods of a job run as a service account."""
+    made["spec"]["template"]["spec"]["serviceAccountName"] = name
+    return made
+
+
 HOPELESS = (
     Hopeless(
         "InvalidImageName",
@@ -314,6 +320,13 @@ LASTING = (
         ],
         _complete("nowhere-job"),
         "Insufficient cpu",
+        LONG,
+    ),
+    Hopeless(
+        "a job whose pods are refused",
+        [_of_account(job("refused"), "nobody")],
+        _complete("refused"),
+        "service account",
         LONG,
     ),
     Hopeless(

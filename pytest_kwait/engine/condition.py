@@ -15,9 +15,18 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.engine.verdicts import Verdict
+    from pytest_kwait.engine.verdicts import Failed, Verdict
 
-__all__ = ["Book", "Condition", "ObjectReference", "Probe", "Scope", "Source", "Timed"]
+__all__ = [
+    "Book",
+    "Condition",
+    "Inquirer",
+    "ObjectReference",
+    "Probe",
+    "Scope",
+    "Source",
+    "Timed",
+]
 
 
 class Book(Protocol):
@@ -167,6 +176,21 @@ class Timed(Protocol):
             now: the clock's monotonic seconds.
             fresh: whether everything has been listed since the moment that was due.
         """
+        ...
+
+
+class Inquirer(Protocol):
+    """A condition whose objects do not say themselves why something is wanting.
+
+    What does say it is not watched: it is listed once the want has lasted for the short grace.
+    """
+
+    def inquiry(self) -> Source | None:
+        """Return what to list if this lasts; None while nothing is wanting."""
+        ...
+
+    def finding(self) -> Failed | None:
+        """Judge what that list has entered into its book; None while it may still come."""
         ...
 
 

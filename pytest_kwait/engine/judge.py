@@ -12,10 +12,12 @@ from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.wait.durations import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_kwait.clock import Clock
     from pytest_kwait.engine.condition import Condition, Timed
+    from pytest_kwait.engine.late_looks import LateLook
     from pytest_kwait.engine.options import WaitSettings
-    from pytest_kwait.engine.premises import Premise
 
 __all__ = ["Judge", "Ruling"]
 
@@ -31,11 +33,13 @@ class Ruling:
         final: whether the wait ends with it.
         due: when the ruling must be looked at again even if nothing changes, in the clock's
             monotonic seconds; infinite where only a change can alter it.
+        ask_at: when to rule again without listing anything anew, by what is asked late.
     """
 
     verdict: Verdict
     final: bool
     due: float = math.inf
+    ask_at: float = math.inf
 
 
 class Judge:
@@ -45,7 +49,7 @@ class Judge:
         condition: what is awaited.
         settings: the wait's options.
         clock: what graces are measured by.
-        premise: what must hold for an object to be created; None not to look.
+        late_looks: what is asked where what is awaited does not come.
         started: when the wait began, in the clock's monotonic seconds; None for now.
     """
 
@@ -54,13 +58,13 @@ class Judge:
         condition: Condition,
         settings: WaitSettings,
         clock: Clock,
-        premise: Premise | None = None,
+        late_looks: Sequence[LateLook] = (),
         started: float | None = None,
     ) -> None:
         self._condition = condition
         self._settings = settings
         self._clock = clock
-        self._premise = premise
+        self._late_looks = late_looks
         timed = hasattr(condition, "tell_time")
         self._timed = cast("Timed", condition) if timed else None
         self._started = clock.monotonic() if started is None else started
@@ -74,13 +78,14 @@ class Judge:
         """Seconds since the wait began."""
         return self._clock.monotonic() - self._started
 
-    def rule(self, *, fresh: bool = False) -> Ruling:
+    def rule(self, *, fresh: bool = False, asking: bool = False) -> Ruling:
         """Ask the condition, and say what its verdict means for the wait.
 
         Args:
             fresh: whether everything has been listed since the last ruling's due moment. A grace
                 or a time of stability that has run out is final only then: on what was seen before
                 a connection went dead, both would lie.
+            asking: whether this is the caller's thread, and the moment to ask what is asked late.
 
         Raises:
             Exception: whatever code of the user raises in the verdict.
@@ -89,8 +94,9 @@ class Judge:
         if self._timed is not None:
             self._timed.tell_time(now, fresh=fresh)
         verdict = self._condition.verdict()
-        if self._premise is not None and isinstance(verdict, Pending):
-            verdict = self._premise.judge(verdict, now, fresh=fresh)
+        for look in self._late_looks:
+            if isinstance(verdict, Pending):
+                verdict = look.judge(verdict, now, fresh=fresh, asking=asking)
         match verdict:
             case Met():
                 ruling = self._rule_met(verdict, now, fresh)
@@ -98,8 +104,10 @@ class Judge:
                 ruling = self._rule_failed(verdict, now, fresh)
             case Pending():
                 due = math.inf if self._timed is None else self._timed.due
-                due = due if self._premise is None else min(due, self._premise.due)
-                ruling = Ruling(verdict, final=False, due=due)
+                looks = self._late_looks
+                due = min([due, *(look.due for look in looks if look.lists_first)])
+                ask_at = min((look.due for look in looks if not look.lists_first), default=math.inf)
+                ruling = Ruling(verdict, final=False, due=due, ask_at=ask_at)
                 self._record(now, verdict.reason)
         if not isinstance(verdict, Met):
             self._met_since = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.error_policy import Troubles
 from pytest_kwait.engine.evidence import gather
+from pytest_kwait.engine.inquiries import Inquiry
 from pytest_kwait.engine.judge import Judge
 from pytest_kwait.engine.pending import PENDING, PendingWait
 from pytest_kwait.engine.poll_mode import PollMode
@@ -21,7 +22,8 @@ from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
-    from pytest_kwait.engine.condition import Condition, Probe
+    from pytest_kwait.engine.condition import Condition, Inquirer, Probe
+    from pytest_kwait.engine.late_looks import LateLook
     from pytest_kwait.engine.options import WaitSettings
 
 __all__ = ["wait_for_condition"]
@@ -51,12 +53,10 @@ def wait_for_condition(
     """
     settings = replace(settings, time_scale=session.time_scale)
     deadline = deadline or Deadline.after(settings.timeout, session.clock)
-    premise = None
-    if settings.fail_fast:
-        premise = Premise(session, condition, deadline, settings.short_grace)
+    late_looks = _late_looks(session, condition, deadline, settings)
     # What has been used of the limit belongs to the wait.
     started = deadline.at - settings.timeout
-    judge = Judge(condition, settings, session.clock, premise, started)
+    judge = Judge(condition, settings, session.clock, late_looks, started)
     troubles = Troubles(session.clock)
     mode = WatchMode if settings.mode == "watch" else PollMode
     looking = mode(
@@ -98,6 +98,18 @@ def wait_for_condition(
         report = _report(session, condition, settings, judge, troubles, failed=verdict)
         raise WaitFailed(report=report)
     return condition.result()
+
+
+def _late_looks(
+    session: Session, condition: Condition, deadline: Deadline, settings: WaitSettings
+) -> list[LateLook]:
+    if not settings.fail_fast:
+        return []
+    delay = settings.short_grace
+    looks: list[LateLook] = [Premise(session, condition, deadline, delay)]
+    if hasattr(condition, "inquiry"):
+        looks.append(Inquiry(session, cast("Inquirer", condition), deadline, delay))
+    return looks
 
 
 def _probe(condition: Condition) -> Probe | None:

@@ -237,13 +237,13 @@ class WatchMode:
             self._over
             or before is None
             or self._ruling is None
-            or self._ruling.due != before.due
+            or (self._ruling.due, self._ruling.ask_at) != (before.due, before.ask_at)
             or (self._probe is not None and self._probe.urgent())
         ):
             self._wake.set()
 
-    def _rule(self, *, fresh: bool = False) -> None:
-        self._ruling = self._judge.rule(fresh=fresh)
+    def _rule(self, *, fresh: bool = False, asking: bool = False) -> None:
+        self._ruling = self._judge.rule(fresh=fresh, asking=asking)
         self._stale = False
         # What comes after the end belongs to no wait: the result is what made the verdict.
         self._over = self._ruling.final
@@ -257,8 +257,8 @@ class WatchMode:
                 raise self._error
             if self._ruling is None and not self._stale:
                 return None, math.inf
-            if not self._over and self._stale:
-                self._rule()
+            if not self._over and (self._stale or self._asks_late()):
+                self._rule(asking=True)
             if not self._over:
                 self._confirm()
             if self._over:
@@ -268,10 +268,14 @@ class WatchMode:
         with self._held():
             until = math.inf
             if self._ruling is not None and self._confirming is None:
-                until = self._ruling.due
+                until = min(self._ruling.due, self._ruling.ask_at)
             if self._probe is not None and self._probe.questions():
                 until = min(until, self._probe_at)
         return None, until - clock.monotonic()
+
+    def _asks_late(self) -> bool:
+        now = self._session.clock.monotonic()
+        return self._ruling is not None and now >= self._ruling.ask_at
 
     def _confirm(self) -> None:
         """List everything anew once a grace or a time of stability has run out, then rule on it."""

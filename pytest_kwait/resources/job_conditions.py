@@ -21,6 +21,7 @@ from pytest_kwait.resources.job_states import (
     JobFields,
     completions,
     halted,
+    lacks_for_end,
     over,
     pod_selector,
     slots,
@@ -34,6 +35,7 @@ from pytest_kwait.resources.pods import (
     phase_label,
     phase_of,
 )
+from pytest_kwait.resources.refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,7 @@ __all__ = ["JobCondition", "JobOutcome", "JobPods"]
 
 _ALIVE = "alive"
 _OF_ANOTHER = State("of another owner")
+_ENDS = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
 
 
 class JobCondition:
@@ -73,6 +76,7 @@ class JobCondition:
         self._sources: tuple[Source, ...] = (self._job_source,)
         self._selected_for = ""
         self._selector: str | None = None
+        self._refusals = Refusals(namespace, "")
 
     @property
     def subject(self) -> str:
@@ -87,12 +91,34 @@ class JobCondition:
             # The selector of a Job cannot be changed: its pods change only with the Job.
             self._selected_for = uid
             self.pods = Tally(self._pod_state)
+            self._refusals = Refusals(self.namespace, uid)
             self._selector = pod_selector(current)
             self._sources = (
                 self._job_source,
                 Source(PODS, self.namespace, self.pods, selector=self._selector, fields=PodFields),
             )
         return self._sources
+
+    def inquiry(self) -> Source | None:
+        """Return the Job's events while pods are missing that it could have made."""
+        if self.job.current is None or over(self.job, *_ENDS) or halted(self.job):
+            return None
+        active, alive = slots(self.job), self.pods.count(_ALIVE)
+        if active is None or alive >= active or not self.lacks_pods(alive):
+            return None
+        return self._refusals.source
+
+    def finding(self) -> Failed | None:
+        """Judge by whether the last pod was refused."""
+        return self._refusals.finding()
+
+    def lacks_pods(self, alive: int) -> bool:
+        """Return whether what is awaited needs more pods than there are.
+
+        Args:
+            alive: how many have not ended.
+        """
+        return False
 
     def seen(self) -> str:
         """Sum up the Job's pods."""
@@ -118,6 +144,7 @@ class JobCondition:
         # A selector made by hand may match what an earlier Job has left.
         if controller_uid(pod) not in ("", self._selected_for):
             return _OF_ANOTHER
+        self._refusals.made(pod)
         return self._states.recall(pod, before, is_terminating(pod))
 
     def _judged(self, pod: dict[str, Any], before: Doom | None) -> State:
@@ -207,6 +234,12 @@ class JobPods(JobCondition):
         if count == self.expected:
             return Met()
         return self._out_of_reach(facts, count) or Pending(self._progress(count))
+
+    def lacks_pods(self, alive: int) -> bool:
+        """Return whether the count cannot be reached with the pods that there are."""
+        if self._phase == "Running":
+            return alive < self.expected
+        return self.pods.count(self._phase) + alive < self.expected
 
     def _facts(self) -> _JobFacts:
         # There is an event for every pod's change, and few for the Job's.
@@ -346,6 +379,10 @@ class JobOutcome(JobCondition):
             return None
         active = slots(self.job)
         return self._doom(active if active is not None else self.pods.count(_ALIVE))
+
+    def lacks_pods(self, alive: int) -> bool:
+        """Return whether no pod is left that could end the Job, or one is missing for success."""
+        return lacks_for_end(self.job, alive, success=self._outcomes == ("Complete",))
 
     def _progress(self) -> str:
         wanted = completions(self.job)

@@ -12,7 +12,14 @@ from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.doom.pods import stay_doom
 from pytest_kwait.resources.job_conditions import JobCondition
-from pytest_kwait.resources.job_states import completions, halted, over, pod_selector, slots
+from pytest_kwait.resources.job_states import (
+    completions,
+    halted,
+    lacks_for_end,
+    over,
+    pod_selector,
+    slots,
+)
 from pytest_kwait.resources.object_tests import UserTest
 
 if TYPE_CHECKING:
@@ -72,6 +79,10 @@ class JobReadiness(JobCondition):
             text = f"the job keeps {active} {'pod' if active == 1 else 'pods'} active at most"
             return Failed(text, Patience.SHORT if enough else Patience.LONG)
         return self._doom(active - self._ready + 1)
+
+    def lacks_pods(self, alive: int) -> bool:
+        """Return whether there are fewer pods than are to be ready."""
+        return alive < self._ready
 
     def _progress(self, counted: object) -> str:
         rest = self.pods.summary()
@@ -134,6 +145,12 @@ class ConditionOfJob(JobCondition):
         if self._kind == "FailureTarget" and spec.get("activeDeadlineSeconds"):
             return None
         return None if active is None else self._doom(active)
+
+    def lacks_pods(self, alive: int) -> bool:
+        """Return whether the pods that there are cannot bring the condition about."""
+        if self._kind == "Suspended" or self._kind not in KINDS:
+            return False
+        return lacks_for_end(self.job, alive, success=self._kind == "SuccessCriteriaMet")
 
     def _progress(self) -> str:
         condition = self.job.condition(self._kind)

@@ -11,7 +11,16 @@ from pytest_kwait.engine.verdicts import Failed, Patience
 if TYPE_CHECKING:
     from pytest_kwait.engine.sighting import Sighting
 
-__all__ = ["JobFields", "completions", "halted", "over", "pod_selector", "slots", "succeeded"]
+__all__ = [
+    "JobFields",
+    "completions",
+    "halted",
+    "lacks_for_end",
+    "over",
+    "pod_selector",
+    "slots",
+    "succeeded",
+]
 
 
 class _Requirement(TypedDict, total=False):
@@ -91,6 +100,25 @@ def slots(job: Sighting) -> int | None:
     if wanted is not None:
         return max(0, min(parallelism, wanted - succeeded(job)))
     return None if succeeded(job) else parallelism
+
+
+def lacks_for_end(job: Sighting, alive: int, *, success: bool) -> bool:
+    """Return whether a Job cannot come to its end with the pods that there are.
+
+    Any one of them may yet fail it; where it is to succeed, every completion needs its own. A Job
+    with a deadline ends by that, unless it is to succeed.
+
+    Args:
+        job: the Job.
+        alive: how many of its pods have not ended.
+        success: whether it is to succeed.
+    """
+    if not success:
+        return not alive and not job.spec.get("activeDeadlineSeconds")
+    wanted = completions(job)
+    if wanted is None or job.spec.get("successPolicy"):
+        return not alive
+    return succeeded(job) + alive < wanted
 
 
 _ENDS = {

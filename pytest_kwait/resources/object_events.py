@@ -11,7 +11,7 @@ from pytest_kwait.engine.condition import Source
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["EventFields", "EventsAbout", "LastEvents"]
+__all__ = ["EventFields", "EventsAbout", "LastEvents", "moment_of"]
 
 
 class _About(TypedDict, total=False):
@@ -73,7 +73,7 @@ class LastEvents:
         self._events[uid] = obj
         moments = self._about.setdefault(about, {})
         moments.pop(uid, None)
-        moments[uid] = _moment(obj)
+        moments[uid] = moment_of(obj)
 
     def drop(self, uid: str) -> None:
         """Note that an event is forgotten, which happens after an hour."""
@@ -99,7 +99,8 @@ class LastEvents:
         return self._events[max(reversed(moments), key=lambda each: moments[each])]
 
 
-def _moment(event: dict[str, Any]) -> str:
+def moment_of(event: dict[str, Any]) -> str:
+    """Return when an event happened last, as the API writes it; empty where it does not say."""
     series = event.get("series") or {}
     return str(
         series.get("lastObservedTime")

@@ -72,6 +72,7 @@ def test_waits_for_the_job_to_be_created_and_its_pods_to_run(
 def test_costs_two_requests_per_watched_resource_however_long(session: FakeSession) -> None:
     session.put(JOBS, job())
     for second, name in ((10, "a"), (50, "b"), (200, "c")):
+        session.at(1, session.put, PODS, pod(name, "Pending"))
         session.at(second, session.put, PODS, pod(name))
 
     running(session, timeout=280.0)

@@ -383,6 +383,35 @@ DOOMED = {
         logs={"sleepers-x7k2p/main": "bad input"},
     ),
     "job-suspended": Doomed(_three, job=job(spec={"suspend": True})),
+    "job-pods-refused": Doomed(
+        _three,
+        job=job(),
+        events=tuple(
+            (
+                "Job/sleepers",
+                "FailedCreate",
+                f'Error creating: pods "sleepers-{name}" is forbidden: violates PodSecurity '
+                '"restricted:latest": allowPrivilegeEscalation != false (container "main" must set '
+                "securityContext.allowPrivilegeEscalation=false)",
+                1,
+            )
+            for name in ("gctqb", "prj4h", "5vgmn")
+        ),
+    ),
+    "job-over-quota": Doomed(
+        _complete,
+        (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
+        job=job(),
+        events=(
+            (
+                "Job/sleepers",
+                "FailedCreate",
+                'Error creating: pods "sleepers-mgxgt" is forbidden: exceeded quota: few, '
+                "requested: pods=1, used: pods=1, limited: pods=1",
+                1,
+            ),
+        ),
+    ),
     "job-too-small": Doomed(
         _three,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),

@@ -3,8 +3,9 @@
 The condition keeps the words of the first refusal for as long as refusals go on. Jobs, StatefulSets
 and DaemonSets have no such condition: they tell of a refusal in events alone.
 
-Source: kubernetes/pkg/controller/replicaset/replica_set_utils.go calculateStatus; the words are
-those of the admission plugins in apiserver and kubernetes/plugin/pkg/admission.
+Source: kubernetes/pkg/controller/replicaset/replica_set_utils.go calculateStatus and, of the
+events, kubernetes/pkg/controller/controller_utils.go RealPodControl.createPods; the words are those
+of the admission plugins in apiserver and kubernetes/plugin/pkg/admission.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from pytest_kwait.engine.tally import Doom
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["refusal_patience", "replica_failure_doom"]
+__all__ = ["creation_failure_doom", "refusal_patience", "replica_failure_doom"]
 
 # What the template, or a label of the namespace, must be changed for. A quota may be freed, a
 # service account or a priority class be made, a limit be raised, a webhook come back.
@@ -29,6 +30,20 @@ def refusal_patience(message: str) -> Patience:
     """Return how long a refusal must hold before it is believed, by its text."""
     text = message.lower()
     return Patience.SHORT if any(phrase in text for phrase in _FINAL) else Patience.LONG
+
+
+_COMBINED = "(combined from similar events): "
+_ERROR = "Error creating: "
+
+
+def creation_failure_doom(message: str) -> Doom:
+    """Return why a Job, StatefulSet or DaemonSet gets no pods, by the message of its last event.
+
+    Args:
+        message: of an event FailedCreate; what the recorder of events puts before it is left out.
+    """
+    text = " ".join(message.split()).removeprefix(_COMBINED).removeprefix(_ERROR)
+    return Doom(f"FailedCreate: {text}" if text else "FailedCreate", refusal_patience(text))
 
 
 def replica_failure_doom(controller: dict[str, Any]) -> Doom | None:

@@ -1,0 +1,70 @@
+"""Jobs whose pods the server refuses: the Job does not say so, its events do."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from e2e.workloads.manifest import hold_to_quota
+from pytest_kwait import WaitFailed
+
+from .test_job_states import job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+def of_account(name: str, account: str) -> dict[str, Any]:
+    made = job(name)
+    made["spec"]["template"]["spec"]["serviceAccountName"] = account
+    return made
+
+
+@pytest.mark.needs("pod security")
+def test_pod_security(kwait: Bench, wait_for_job_pods_running: Wait) -> None:
+    """The refusal's own text; it does not heal by itself."""
+    enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
+    metadata = {"name": kwait.namespace, "labels": enforce}
+    kwait.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    kwait.create(job("root"))
+
+    with raises(WaitFailed, 'FailedCreate: pods "root-\\S+" is forbidden: violates PodSecurity "r'):
+        wait_for_job_pods_running("root", 1, timeout="2m", grace="500ms")
+
+
+@pytest.mark.needs("quota")
+def test_pods_beyond_a_quota(
+    kwait: Bench, wait_for_job_complete: Wait, wait_for_job_pods_running: Wait
+) -> None:
+    """Some pods are there, and no more can come; once the quota is freed, they do."""
+    hold_to_quota(kwait, pods="1")
+    kwait.create(job("two", parallelism=2, completions=2))
+
+    assert len(wait_for_job_pods_running("two", 1)) == 1
+    with raises(WaitFailed, 'FailedCreate: pods "two-\\S+" is forbidden: exceeded quota: few'):
+        wait_for_job_complete("two", timeout="2m", grace="500ms")
+
+    freed = threading.Timer(1.0, kwait.delete, ["resourcequota/few"])
+    freed.start()
+    assert len(wait_for_job_pods_running("two", 2)) == 2
+    freed.join()
+
+
+def test_a_service_account_that_comes_late(
+    kwait: Bench, wait_for_job_ready: Wait, wait_for_job_finish: Wait
+) -> None:
+    """What may come is awaited for the grace."""
+    kwait.create(of_account("late", "late"))
+
+    with raises(WaitFailed, 'FailedCreate: .*serviceaccount "late" not found'):
+        wait_for_job_finish("late", timeout="2m", grace="500ms")
+
+    kwait.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "late"}})
+    assert wait_for_job_ready("late", 1)["status"]["ready"] == 1
