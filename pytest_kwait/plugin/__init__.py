@@ -41,6 +41,7 @@ MODULES = (
     "pytest_kwait.plugin.summary",
     "pytest_kwait.plugin.preconditions",
     "pytest_kwait.plugin.sweeping",
+    "pytest_kwait.plugin.readiness",
 )
 """What is registered once there is anything to do."""
 
@@ -201,4 +202,6 @@ def _asks(node: object) -> bool:
 def _shown(default: object) -> str:
     if isinstance(default, bool):
         return str(default).lower()
+    if isinstance(default, tuple):
+        return ",".join(default)
     return f"{default:g}" if isinstance(default, float) else str(default)

@@ -12,6 +12,7 @@ import os
 import socket
 import threading
 from typing import TYPE_CHECKING, Any, Protocol, cast
+from urllib.parse import quote, unquote
 
 from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.plugin.guards import check_context, missing_rights
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.provider import Cluster, Provider
     from pytest_kwait.suite.heartbeat import Pulse
+    from pytest_kwait.suite.readiness import Readiness
     from pytest_kwait.suite.settings import Settings
 
 __all__ = ["ClusterDesk", "ClusterSource", "OwnedSource", "RemotePulse", "RemoteSource"]
 
-_LONGEST_GREETING = 1024
+_LONGEST_GREETING = 4096
+_LONGEST_NAME = 300
 _GREETING_TIMEOUT = 10.0
 """Seconds within which somebody who connects must say the secret."""
 
@@ -57,6 +60,14 @@ class ClusterSource(Protocol):
         """Return the run's sign of life in a cluster if another process gives it, else None."""
         ...
 
+    def problem(self, test: str) -> str:
+        """Return why tests may not use the cluster, which is running; empty where they may."""
+        ...
+
+    def notes(self) -> list[str]:
+        """Return what there is to tell of its readiness at the end of the run, a line each."""
+        ...
+
 
 class OwnedSource:
     """A cluster chosen by the settings, owned by this process, started when first asked for.
@@ -72,6 +83,7 @@ class OwnedSource:
         self._cluster: Cluster | None = None
         self._failure: KwaitError | None = None
         self._missing: str | None = None
+        self._readiness: Readiness | None = None
 
     def provider(self) -> Provider:
         """Return where the cluster will come from; nothing is started.
@@ -133,6 +145,21 @@ class OwnedSource:
         """Leave it to this process."""
         return None
 
+    def problem(self, test: str) -> str:
+        """Wait until the cluster is ready, once."""
+        from pytest_kwait.suite.readiness import Readiness
+
+        with self._lock:
+            if self._cluster is None:
+                return ""
+            if self._readiness is None:
+                self._readiness = Readiness(self._cluster, self._settings)
+        return self._readiness.problem(test)
+
+    def notes(self) -> list[str]:
+        """Return them, where anybody has waited."""
+        return [] if self._readiness is None else self._readiness.notes
+
 
 class RemoteSource:
     """The controller's cluster, asked for over a loopback connection.
@@ -147,6 +174,7 @@ class RemoteSource:
         self._secret = secret
         self._cluster: Cluster | None = None
         self._missing = ""
+        self._ready = False
 
     def check(self) -> None:
         """Leave it to the controller."""
@@ -171,6 +199,18 @@ class RemoteSource:
     def pulse(self, cluster: Cluster) -> Pulse | None:
         """Return what asks the controller, if it is the controller's cluster."""
         return RemotePulse(self._ask) if cluster is self._cluster else None
+
+    def problem(self, test: str) -> str:
+        """Return what the controller says, which waits for all of us."""
+        if self._ready:
+            return ""
+        problem = str(self._ask("ready", quote(test[:_LONGEST_NAME]))["problem"])
+        self._ready = not problem
+        return problem
+
+    def notes(self) -> list[str]:
+        """Leave them to the controller."""
+        return []
 
     def _ask(self, *words: str) -> dict[str, Any]:
         try:
@@ -220,7 +260,7 @@ class ClusterDesk:
     """The controller's side: answers each worker that knows the secret.
 
     The secret alone asks for the cluster, followed by `pulse` for the run's sign of life there, and
-    by a kind for a note of it.
+    by a kind for a note of it; by `ready` and a test for the cluster being ready for it.
 
     Args:
         source: the cluster.
@@ -236,6 +276,11 @@ class ClusterDesk:
 
         self._source = source
         self._pulse = pulse
+        self._replies: dict[bytes, Callable[..., dict[str, Any]]] = {
+            b"": self._card,
+            b"pulse": self._beat,
+            b"ready": self._problem,
+        }
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -272,10 +317,11 @@ class ClusterDesk:
             try:
                 connection.settimeout(_GREETING_TIMEOUT)
                 with connection.makefile("rb") as stream:
-                    said, *words = stream.readline(_LONGEST_GREETING).split() or [b""]
+                    greeting = stream.readline(_LONGEST_GREETING).split()
+                said, topic, *words = (*greeting, b"", b"")[: max(2, len(greeting))]
                 if hmac.compare_digest(said, self.secret.encode()):
                     connection.settimeout(None)
-                    answer = self._beat(*words[1:]) if words else self._card()
+                    answer = self._replies[bytes(topic)](*words)
                     connection.sendall(json.dumps(answer).encode() + b"\n")
             except OSError:
                 # The worker is gone; it will not miss the answer.
@@ -291,6 +337,9 @@ class ClusterDesk:
             return {"place": pulse.place()}
         except KwaitError as error:
             return {"error": str(error)}
+
+    def _problem(self, test: bytes) -> dict[str, Any]:
+        return {"problem": self._source.problem(unquote(test.decode()))}
 
     def _card(self) -> dict[str, Any]:
         try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.cluster_sources import ClusterDesk, ClusterSource
     from pytest_kwait.suite.heartbeat import Pulse
 
-__all__ = ["Run", "check_rights", "cluster_of", "run_of"]
+__all__ = ["Run", "check_rights", "cluster_of", "run_of", "uses_cluster"]
 
 run_key = pytest.StashKey["Run"]()
 _desk_key: pytest.StashKey[ClusterDesk] = pytest.StashKey()
@@ -124,7 +124,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         or config.getoption("collectonly")
         or not _names_cluster(config)
         or run_settings(config).cluster == "embedded"
-        or not any(_uses_cluster(item) for item in getattr(session, "items", ()))
+        or not any(uses_cluster(item) for item in getattr(session, "items", ()))
     ):
         return None
     try:
@@ -185,7 +185,8 @@ def _has_namespace(item: pytest.Item) -> bool:
     return found is not None and len(found) == 1
 
 
-def _uses_cluster(item: pytest.Item) -> bool:
+def uses_cluster(item: pytest.Item) -> bool:
+    """Whether a test names what uses the run's cluster; others find out when they ask for it."""
     names = {*getattr(item, "fixturenames", ()), *(mark.name for mark in item.iter_markers())}
     ours = {"kwait", "kwait_cluster", "kwait_client", "kwait_namespace", "kwait_factory"}
     return not names.isdisjoint({*ours, "manifests", *WAIT_NAMES})

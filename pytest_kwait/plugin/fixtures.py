@@ -49,8 +49,14 @@ def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
     """Give the cluster of the run, the same for all workers: .kubeconfig, .provider, .nodes."""
     activate(request.config)
     from pytest_kwait.plugin.distributed import cluster_of
+    from pytest_kwait.plugin.readiness import check_ready
+    from pytest_kwait.plugin.running import running_item
 
-    return cluster_of(request.config)
+    cluster = cluster_of(request.config)
+    item = running_item(request.config)
+    # Where no test has said beforehand that it would use the cluster.
+    check_ready(request.config, item.nodeid if item is not None else "")
+    return cluster
 
 
 @pytest.fixture(scope="session")

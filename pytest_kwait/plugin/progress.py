@@ -12,9 +12,13 @@ import pytest
 from pytest_kwait.plugin.running import near_limit, running_item
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_kwait.engine.pending import PendingWait
     from pytest_kwait.plugin.narration import Narrator
     from pytest_kwait.plugin.signals import SignalReport
+
+__all__ = ["Progress", "drawn"]
 
 _progress_key = pytest.StashKey["Progress"]()
 
@@ -121,6 +125,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     progress = config.stash[_progress_key] = Progress(config, descriptor)
     PENDING.add(progress)
+
+
+@contextlib.contextmanager
+def drawn(config: pytest.Config) -> Iterator[None]:
+    """Draw meanwhile, where no test has begun."""
+    if _progress_key not in config.stash:
+        yield
+        return
+    config.stash[_progress_key].resume()
+    try:
+        yield
+    finally:
+        config.stash[_progress_key].hush()
 
 
 @pytest.hookimpl(optionalhook=True)

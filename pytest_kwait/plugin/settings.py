@@ -60,9 +60,7 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
 
 def other_kubeconfig(settings: Settings) -> bool:
     """Whether KUBECONFIG is set while the run does not look at it."""
-    named = settings.kubeconfig is not None or settings.context is not None
-    used = settings.cluster == "existing" or (settings.cluster == "auto" and named)
-    return bool(os.environ.get("KUBECONFIG")) and not used
+    return bool(os.environ.get("KUBECONFIG")) and not settings.is_existing
 
 
 def _layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:

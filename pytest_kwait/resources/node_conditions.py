@@ -138,7 +138,8 @@ class NodeSet:
         matters: whether a node matters.
         fit: whether one is as awaited.
         allowed: how many that matter need not be.
-        count: how many must matter, exactly; None for any number above 0.
+        count: how many must matter, exactly; None for any number.
+        least: how many must matter at least, where that number is not given.
     """
 
     in_caller = False
@@ -152,11 +153,13 @@ class NodeSet:
         *,
         allowed: int = 0,
         count: int | None = None,
+        least: int = 1,
     ) -> None:
         self.goal = goal
         self.nodes = _Nodes(matters, fit)
         self._allowed = allowed
         self._count = count
+        self._least = least
         self._sources: tuple[Source, ...] = (Source(NODES, None, self.nodes, fields=NodeFields),)
 
     def sources(self) -> Sequence[Source]:
@@ -168,7 +171,7 @@ class NodeSet:
         matter, unfit = self.nodes.count("matters"), len(self.nodes.unfit)
         if self._count is not None and matter != self._count:
             return Pending(f"{matter} nodes to count, {self._count} awaited{self._rest()}")
-        if self._count is None and not matter:
+        if self._count is None and matter < self._least:
             return Pending(f"no node to count{self._rest()}")
         if unfit > self._allowed:
             name = next(iter(self.nodes.unfit.values())).name

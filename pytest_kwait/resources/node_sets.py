@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
@@ -36,13 +37,17 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
 def all_nodes_schedulable(
-    allowed_not_ready: int = 0, non_blocking_taints: Sequence[str] = (CONTROL_PLANE,)
+    allowed_not_ready: int = 0,
+    non_blocking_taints: Sequence[str] = (CONTROL_PLANE,),
+    *,
+    least: int = 1,
 ) -> NodeSet:
-    """Return the condition of `wait_for_all_nodes_schedulable`."""
+    """Return the condition of `wait_for_all_nodes_schedulable`, of `least` nodes or more."""
     allowed = check_count("allowed_not_ready", allowed_not_ready)
     keys = _texts("non_blocking_taints", non_blocking_taints)
     goal = f"become schedulable, all but {allowed}" if allowed else "all become schedulable"
-    return NodeSet(goal, _takes_pods, lambda obj: is_fit_for_tests(obj, keys), allowed=allowed)
+    fit = partial(is_fit_for_tests, non_blocking=keys)
+    return NodeSet(goal, _takes_pods, fit, allowed=allowed, least=least)
 
 
 def wait_for_all_nodes_schedulable(

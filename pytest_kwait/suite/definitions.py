@@ -203,6 +203,37 @@ _ALL = (
         "GitLab, CircleCI, Buildkite or a Kubernetes Indexed Job (auto/N)",
     ),
     Definition(
+        "session_waits",
+        "bool",
+        True,
+        "{true,false}",
+        "whether the first test that uses an existing cluster waits until its nodes and the pods "
+        "of kube-system are ready",
+    ),
+    Definition(
+        "allowed_not_ready_nodes",
+        "allowance",
+        0,
+        "N",
+        "how many nodes may be not ready, and system pods as well, before the first test; -1 not "
+        "to wait for any",
+    ),
+    Definition(
+        "non_blocking_taints",
+        "taints",
+        ("node-role.kubernetes.io/control-plane",),
+        "KEY,...",
+        "taints of nodes that do not make them not ready before the first test",
+    ),
+    Definition(
+        "min_startup_pods",
+        "allowance",
+        0,
+        "N",
+        "how many pods of kube-system must be ready at least before the first test; -1 not to wait "
+        "for any",
+    ),
+    Definition(
         "heartbeat",
         "pause",
         30.0,

@@ -197,6 +197,26 @@ class Settings:
         return cast("AskedShard | None", self.setting("shard").value)
 
     @property
+    def session_waits(self) -> bool:
+        """Whether tests wait until an existing cluster is ready for them."""
+        return cast("bool", self.setting("session_waits").value)
+
+    @property
+    def allowed_not_ready_nodes(self) -> int:
+        """How many nodes may be not ready before the first test; -1 for any number."""
+        return cast("int", self.setting("allowed_not_ready_nodes").value)
+
+    @property
+    def non_blocking_taints(self) -> tuple[str, ...]:
+        """Keys of taints that nodes may have before the first test."""
+        return cast("tuple[str, ...]", self.setting("non_blocking_taints").value)
+
+    @property
+    def min_startup_pods(self) -> int:
+        """How many system pods must be ready before the first test; -1 not to look at them."""
+        return cast("int", self.setting("min_startup_pods").value)
+
+    @property
     def heartbeat(self) -> float:
         """Seconds between two signs of life of the run."""
         return cast("float", self.setting("heartbeat").value)
@@ -205,6 +225,12 @@ class Settings:
     def janitor(self) -> bool:
         """Whether the run removes what dead runs have left."""
         return cast("bool", self.setting("janitor").value)
+
+    @property
+    def is_existing(self) -> bool:
+        """Whether the run uses a cluster that it does not start itself."""
+        named = self.kubeconfig is not None or self.context is not None
+        return self.cluster == "existing" or (self.cluster == "auto" and named)
 
     def timeouts(self) -> Timeouts:
         """Return the timeout table: named limits merged in, then all limits scaled."""

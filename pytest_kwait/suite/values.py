@@ -16,6 +16,7 @@ from pytest_kwait.errors import InvalidArgument
 
 __all__ = [
     "Reader",
+    "read_allowance",
     "read_bool",
     "read_choice",
     "read_dns_label",
@@ -25,6 +26,7 @@ __all__ = [
     "read_pause",
     "read_scale",
     "read_shard",
+    "read_taints",
     "read_text",
     "read_timeouts",
     "suggestion",
@@ -34,6 +36,7 @@ Reader = Callable[[Any, str, str | None], Any]
 
 # Compiled where it is used: most runs read no label.
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_QUALIFIED = r"([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 
 def suggestion(name: str, known: Sequence[str], *, prefix: str = "") -> str:
@@ -94,6 +97,30 @@ def read_patterns(value: Any, what: str, source: str | None) -> tuple[str, ...]:
         valid = "use names with commas between them and * for any part, for example kind-*,staging"
         raise InvalidArgument(what, value, valid, source)
     return tuple(name.strip() for name in names)
+
+
+def read_taints(value: Any, what: str, source: str | None) -> tuple[str, ...]:
+    """Return keys of taints, as a tuple or from text with commas; an empty text has none."""
+    if isinstance(value, tuple):
+        return value
+    if isinstance(value, str):
+        keys = tuple(key.strip() for key in value.split(",")) if value.strip() else ()
+        if all(re.fullmatch(_QUALIFIED, key) for key in keys):
+            return keys
+    raise InvalidArgument(
+        what,
+        value,
+        "use keys of taints with commas between them, for example "
+        "node-role.kubernetes.io/control-plane,dedicated",
+        source,
+    )
+
+
+def read_allowance(value: Any, what: str, source: str | None) -> int:
+    """Return a whole number, 0 or more, or -1 for no limit."""
+    if re.fullmatch(r"-1|\d{1,9}", str(value).strip(), re.ASCII):
+        return int(value)
+    raise InvalidArgument(what, value, "use a whole number, 0 or more, or -1", source)
 
 
 def read_scale(value: Any, what: str, source: str | None) -> float:

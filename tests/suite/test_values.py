@@ -8,6 +8,7 @@ import pytest
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.values import (
     Reader,
+    read_allowance,
     read_bool,
     read_choice,
     read_dns_label,
@@ -15,6 +16,7 @@ from pytest_kwait.suite.values import (
     read_path,
     read_pause,
     read_scale,
+    read_taints,
     read_text,
     read_timeouts,
 )
@@ -40,6 +42,12 @@ _DURATION = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1
         (read_timeouts, "job=5m, pod_start = 30", {"job": 300.0, "pod_start": 30.0}),
         (read_timeouts, {"job": "5m"}, {"job": 300.0}),
         (read_timeouts, "", {}),
+        (read_taints, " a, x.y/b_C ", ("a", "x.y/b_C")),
+        (read_taints, " ", ()),
+        (read_taints, ("a",), ("a",)),
+        (read_allowance, " 12 ", 12),
+        (read_allowance, "-1", -1),
+        (read_allowance, 0, 0),
     ],
 )
 def test_reads(read: Reader, value: Any, expected: Any) -> None:
@@ -106,6 +114,22 @@ def test_reads(read: Reader, value: Any, expected: Any) -> None:
             read_timeouts,
             5,
             'x=5 (from env KWAIT_X) is not valid: use a mapping, for example {"job": "5m"}',
+        ),
+        (
+            read_taints,
+            "a b",
+            "x='a b' (from env KWAIT_X) is not valid: use keys of taints with commas between them, "
+            "for example node-role.kubernetes.io/control-plane,dedicated",
+        ),
+        (
+            read_allowance,
+            True,
+            "x=True (from env KWAIT_X) is not valid: use a whole number, 0 or more, or -1",
+        ),
+        (
+            read_allowance,
+            "-2",
+            "x='-2' (from env KWAIT_X) is not valid: use a whole number, 0 or more, or -1",
         ),
     ],
 )

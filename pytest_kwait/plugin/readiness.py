@@ -1,0 +1,80 @@
+"""Tests that use a cluster that was there before the run start once it is ready for them.
+
+What is awaited is awaited outside of every test's own timeout, by the process that owns the
+cluster, before the first test that names a fixture of ours. Tests that use no cluster are run
+whatever comes of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import ClusterError, KwaitError
+from pytest_kwait.plugin.distributed import cluster_of, run_of, uses_cluster
+from pytest_kwait.plugin.progress import drawn
+from pytest_kwait.plugin.settings import run_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["check_ready"]
+
+_problem_key = pytest.StashKey[str]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Wait before the test's own timeout begins; what comes of it belongs to its setup."""
+    if uses_cluster(item) and _is_ours(item):
+        with drawn(item.config):
+            item.stash[_problem_key] = _problem(item.config, item.nodeid)
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Do not set up a test whose cluster is not ready."""
+    _refuse(item.stash.get(_problem_key, ""))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what was not awaited, or did not come and stopped no test."""
+    for line in run_of(config).source.notes():
+        terminalreporter.line(f"kwait: {line}")
+
+
+def check_ready(config: pytest.Config, test: str) -> None:
+    """Return if tests may use the cluster of the run.
+
+    Raises:
+        ClusterError: it did not become ready.
+    """
+    _refuse(_problem(config, test))
+
+
+def _problem(config: pytest.Config, test: str) -> str:
+    if not run_settings(config).session_waits or not run_settings(config).is_existing:
+        return ""
+    try:
+        cluster_of(config)
+    except KwaitError:
+        # The fixture will say it.
+        return ""
+    try:
+        return run_of(config).source.problem(test)
+    except KwaitError as error:
+        # A controller that is gone; nothing may leave the hooks around a test.
+        return str(error)
+
+
+def _refuse(problem: str) -> None:
+    if problem:
+        raise ClusterError(problem)
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    """Whether the cluster that a test gets is the run's, and not a fixture's in a conftest."""
+    manager = item.session._fixturemanager
+    return len(manager.getfixturedefs("kwait_cluster", item) or ()) == 1

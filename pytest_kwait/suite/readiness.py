@@ -1,0 +1,132 @@
+"""Whether a cluster that was there before the run is ready for tests: found out once, told once.
+
+Source: kubernetes/test/e2e/e2e.go setupSuite.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.api.session import Session
+from pytest_kwait.engine.options import WaitSettings
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import ApiError, KwaitError, WaitTimeout
+from pytest_kwait.resources.daemon_sets import daemon_sets
+from pytest_kwait.resources.node_sets import all_nodes_schedulable
+from pytest_kwait.resources.pod_selections import almost_all_pods_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.suite.settings import Settings
+
+__all__ = ["SYSTEM", "Readiness"]
+
+SYSTEM = "kube-system"
+"""Where the pods are that a cluster itself needs."""
+
+_NOT_READY = "the cluster is not ready for tests"
+_ADVICE = (
+    "no test that uses the cluster is run; --kwait-session-waits=false runs them all the same,\n"
+    "--kwait-allowed-not-ready-nodes N lets N nodes and system pods be as they are"
+)
+
+
+class Readiness:
+    """Waits for nodes, system pods and daemon sets, when the first test asks.
+
+    Tests are not run on a cluster whose nodes or system pods do not become ready within
+    `node_schedulable` and `system_pods_startup`; of daemon sets it is only told. What the run's
+    identity may not look at is not awaited, and that is told. A system pod that is in trouble may
+    get out of it: no wait ends before its limit. A cluster without any node that takes pods is
+    ready, as tests of the API alone need none.
+
+    Args:
+        cluster: which one.
+        settings: the settings of the run.
+        dump: keeps what is in the cluster when it is not ready, and returns where, as a line; empty
+            for nowhere.
+
+    Source: e2e.go setupSuite. Upstream takes any error for ready pods if it saw few others last.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        dump: Callable[[Cluster], str] = lambda cluster: "",
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._dump = dump
+        self._lock = threading.Lock()
+        self._problem: str | None = None
+        self._told = ""
+        self.notes: list[str] = []
+        """What there is to tell of a cluster that tests are run on, a line each."""
+
+    def problem(self, test: str) -> str:
+        """Return why tests may not use the cluster; empty where they may.
+
+        Whoever asks first waits, and all who ask meanwhile with him.
+
+        Args:
+            test: who asks; the first one is told in full, the others whom that was told.
+        """
+        with self._lock:
+            if self._problem is None:
+                self._problem = self._find()
+            if not self._problem:
+                return ""
+            self._told = self._told or test
+            if test == self._told:
+                return self._problem
+            return f"{_NOT_READY}, as said of {self._told}"
+
+    def _find(self) -> str:
+        settings = self._settings
+        allowed = settings.allowed_not_ready_nodes
+        client = self._cluster.client()
+        try:
+            session = Session.of(client)
+            if allowed >= 0:
+                nodes = all_nodes_schedulable(allowed, settings.non_blocking_taints, least=0)
+                self._wait(session, nodes, "node_schedulable", "nodes")
+            if allowed >= 0 and settings.min_startup_pods >= 0:
+                pods = almost_all_pods_ready(SYSTEM, settings.min_startup_pods, allowed)
+                self._wait(session, pods, "system_pods_startup", f"pods of {SYSTEM}")
+            if allowed >= 0:
+                self._look_at_daemon_sets(session, allowed)
+        except KwaitError as error:
+            kept = self._dump(self._cluster)
+            return "\n".join(filter(None, (f"{_NOT_READY}:", str(error), kept, _ADVICE)))
+        finally:
+            client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+        return ""
+
+    def _look_at_daemon_sets(self, session: Session, allowed: int) -> None:
+        condition = daemon_sets(SYSTEM, allowed)
+        try:
+            self._wait(session, condition, "system_daemonset_startup", f"daemon sets of {SYSTEM}")
+        except WaitTimeout as error:
+            self.notes.append(f"tests have run though {error.args[0]}")
+        except ApiError as error:
+            self.notes.append(f"the daemon sets of {SYSTEM} could not be looked at: {error}")
+
+    def _wait(self, session: Session, condition: Condition, timeout: str, what: str) -> Any:
+        settings = self._settings
+        options = WaitSettings(
+            timeout=settings.timeouts()[timeout],
+            poll=settings.poll,
+            mode=settings.mode,
+            fail_fast=False,
+        )
+        try:
+            wait_for_condition(session, condition, options)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            self.notes.append(f"not awaited before the first test, as forbidden: {what}: {error}")

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PROVIDER = """
+__name__ = "pytest_kwait.pretended"  # its frames count as ours
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+sys.path.append(os.environ["FAKE_PATH"])
+
+import pytest_kwait.clusters.provider as provider
+from pytest_kwait.errors import ApiError
+from tests.suite.fakes import FakeCluster
+
+ready = threading.Event()
+
+
+class Cluster(FakeCluster):
+    def __init__(self):
+        super().__init__(Path(os.environ["FAKE_LOG"]), time_scale=0.1)
+        self.provider = "existing"
+        status = {"conditions": [{"type": "Ready", "status": os.environ["FAKE_READY"]}]}
+        node = {"kind": "Node", "metadata": {"name": "a", "uid": "a"}, "spec": {}, "status": status}
+        self.transport.objects["/api/v1/nodes/a"] = node
+        send = self.transport.send
+
+        def told(method, path, **options):
+            if "/selfsubject" in path:
+                raise ApiError("no reviews here", status=404, path=path)
+            with open(os.environ["FAKE_LOG"], "a") as file:
+                if method == "GET":
+                    file.write(f"{method} {path}\\n")
+            if path == "/api/v1/nodes" and os.environ["FAKE_READY"] == "forbidden":
+                raise ApiError("no", status=403, reason="Forbidden", method=method, path=path)
+            if path == "/api/v1/nodes" and os.environ["FAKE_READY"] == "late":
+                if not ready.wait(1.2):
+                    ready.set()
+                node["status"]["conditions"][0]["status"] = "True"
+            return send(method, path, **options)
+
+        self.transport.send = told
+
+    def stop(self):
+        pass
+
+
+class Provider:
+    name = "existing"
+    context = "lab"
+
+    def start(self):
+        return Cluster()
+
+
+real = provider.choose, provider.connect
+provider.choose = lambda *args, **kwargs: Provider()
+provider.connect = lambda *args, **kwargs: Cluster()
+
+
+def pytest_unconfigure():
+    provider.choose, provider.connect = real
+"""
+_SUITE = """
+import pytest
+
+def test_plain(): pass
+
+def test_first(kwait_client): pass
+
+def test_second(kwait_client): pass
+
+def test_late(request): request.getfixturevalue("kwait_cluster")
+
+@pytest.mark.wait_for_job_complete("pi")
+def test_marked(): pass
+"""
+_FULL = "the cluster is not ready for tests:"
+_SHORT = "the cluster is not ready for tests, as said of test_it.py::test_first"
+
+
+@pytest.fixture
+def requests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Runs use a cluster whose node is what is told; returns the lists of nodes so far."""
+    path = pytester.path / "log"
+    pytester.makeconftest(_PROVIDER)
+    pytester.makeini(
+        "[pytest]\naddopts = --strict-markers\nkwait_mode = poll\nkwait_poll = 10ms\n"
+        "kwait_cluster = existing\nkwait_timeout = node_schedulable=0.3s\n"
+    )
+    pytester.makepyfile(test_it=_SUITE)
+    monkeypatch.setenv("FAKE_LOG", str(path))
+
+    def node(ready: str | None = None) -> int:
+        if ready is not None:
+            monkeypatch.setenv("FAKE_READY", ready)
+        lines = path.read_text().splitlines() if path.exists() else []
+        return lines.count("GET /api/v1/nodes")
+
+    return node
+
+
+def test_tests_that_use_the_cluster_are_not_run_and_told_once_why(
+    pytester: pytest.Pytester, requests: Callable[..., Any]
+) -> None:
+    requests("False")
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1, failed=1, errors=3)
+    at = result.stdout.lines.index(_FULL)
+    assert "ERROR at setup of test_first" in result.stdout.lines[at - 1]
+    assert result.stdout.lines[at + 1].startswith("nodes did not all become schedulable within 3")
+    output = result.stdout.str()
+    assert output.count(_FULL) == 1
+    assert output.count(_SHORT) == 3
+
+
+def test_they_are_not_told_twice_by_two_workers(
+    pytester: pytest.Pytester, requests: Callable[..., Any]
+) -> None:
+    requests("False")
+    result = pytester.runpytest("-n2", "-k", "not late")
+    result.assert_outcomes(passed=1, errors=3)
+    output = result.stdout.str()
+    assert output.count("the cluster is not ready for tests:") == 1
+    told = r"the cluster is not ready for tests, as said of test_it.py::test_(first|second|marked)$"
+    assert len(re.findall(told, output, re.M)) == 2
+    assert "INTERNALERROR" not in output
+
+
+@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+def test_a_cluster_that_is_ready_is_looked_at_once(
+    pytester: pytest.Pytester, requests: Callable[..., Any], workers: list[str]
+) -> None:
+    requests("True")
+    result = pytester.runpytest("-k", "first or second", *workers)
+    assert result.parseoutcomes()["passed"] == 2
+    assert requests() == 1
+
+
+def test_nothing_is_awaited_where_nobody_uses_the_cluster(
+    pytester: pytest.Pytester, requests: Callable[..., Any]
+) -> None:
+    requests("False")
+    pytester.runpytest("-k", "plain").assert_outcomes(passed=1, deselected=4)
+    assert requests() == 0
+
+
+def test_it_can_be_switched_off(pytester: pytest.Pytester, requests: Callable[..., Any]) -> None:
+    requests("False")
+    result = pytester.runpytest("--kwait-session-waits=false", "-k", "not marked")
+    result.assert_outcomes(passed=4, deselected=1)
+    assert requests() == 0
+    assert "kwait: cluster=existing (ini kwait_cluster), " in result.stdout.str()
+    assert "session_waits=false (option --kwait-session-waits)" in result.stdout.str()
+
+
+def test_a_cluster_of_the_suites_own_is_left_to_it(
+    pytester: pytest.Pytester, requests: Callable[..., Any]
+) -> None:
+    requests("False")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kwait_cluster(): return "mine"
+
+        def test_it(kwait_cluster): assert kwait_cluster == "mine"
+        """
+    )
+    result = pytester.runpytest("test_a_cluster_of_the_suites_own_is_left_to_it.py")
+    result.assert_outcomes(passed=1)
+    assert requests() == 0
+
+
+def test_who_may_not_look_at_nodes_is_told_and_runs(
+    pytester: pytest.Pytester, requests: Callable[..., Any]
+) -> None:
+    requests("forbidden")
+    for workers in ([], ["-n1"]):
+        result = pytester.runpytest("-k", "first or second", *workers)
+        assert result.parseoutcomes()["passed"] == 2
+        said = (
+            "kwait: not awaited before the first test, as forbidden: nodes: GET /api/v1/nodes: "
+            "403 Forbidden: no"
+        )
+        assert result.stdout.lines.count(said) == 1
+
+
+@pytest.mark.parametrize("method", ["signal", "thread"])
+def test_waiting_for_the_cluster_is_not_on_the_tests_own_timeout(
+    pytester: pytest.Pytester, requests: Callable[..., Any], method: str
+) -> None:
+    requests("late")
+    pytester.makepyfile(test_it="def test_it(kwait_client): pass")
+    options = ["--timeout=1", f"--timeout-method={method}", "-o", "kwait_timeout="]
+    run: Any = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", *options],
+        cwd=pytester.path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "1 passed" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            "--kwait-session-waits=perhaps",
+            "session_waits='perhaps' (from option --kwait-session-waits) is not valid: use true or "
+            "false",
+        ),
+        (
+            "--kwait-allowed-not-ready-nodes=-2",
+            "allowed_not_ready_nodes='-2' (from option --kwait-allowed-not-ready-nodes) is not "
+            "valid: use a whole number, 0 or more, or -1",
+        ),
+        (
+            "--kwait-min-startup-pods=1.5",
+            "min_startup_pods='1.5' (from option --kwait-min-startup-pods) is not valid: use a "
+            "whole number, 0 or more, or -1",
+        ),
+        (
+            "--kwait-non-blocking-taints=a,,b",
+            "non_blocking_taints='a,,b' (from option --kwait-non-blocking-taints) is not valid: "
+            "use keys of taints with commas between them, for example "
+            "node-role.kubernetes.io/control-plane,dedicated",
+        ),
+    ],
+)
+def test_what_cannot_be_meant(pytester: pytest.Pytester, option: str, message: str) -> None:
+    result = pytester.runpytest(option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: {message}" in result.stderr.str().splitlines()
