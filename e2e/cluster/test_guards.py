@@ -69,3 +69,7 @@ def test_an_identity_that_may_not_make_namespaces(kwait: Bench, tmp_path: Path) 
     )
     used = run(tmp_path, path, f"--kwait-namespace={kwait.namespace}")
     assert used.returncode == pytest.ExitCode.OK, used.stdout
+    # What it may not look at is not awaited before its tests.
+    skipped = "kwait: not awaited before the first test, as forbidden: "
+    for what in ("nodes: GET /api/v1/nodes: 403", "pods of kube-system: ", "daemon sets of kube-"):
+        assert f"{skipped}{what}" in used.stdout

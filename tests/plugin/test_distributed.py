@@ -199,6 +199,12 @@ class Source:
     def pulse(self, cluster: object) -> None:
         """Nobody says that the run lives."""
 
+    def problem(self, test: str) -> str:
+        return f"not for {test}"
+
+    def notes(self) -> list[str]:
+        return []
+
 
 @pytest.fixture
 def desk() -> Any:
@@ -222,6 +228,12 @@ def test_desk_answers_who_knows_the_secret(desk: ClusterDesk) -> None:
         "time_scale": 0.1,
         "missing": "may do nothing",
     }
+
+
+def test_desk_says_whether_the_cluster_is_ready_for_a_test(desk: ClusterDesk) -> None:
+    source = RemoteSource(desk.port, desk.secret)
+    assert source.problem("t.py::é[a b]") == "not for t.py::é[a b]"
+    assert source.problem("x" * 10_000) == f"not for {'x' * 300}"
 
 
 @pytest.mark.parametrize("words", [b"guess\n", b"\n", b"x" * 5000, "é".encode() + b"\n"])
