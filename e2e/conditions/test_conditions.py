@@ -67,6 +67,10 @@ def test_over_time(kwait: Bench, wait_for: Callable[..., Any]) -> None:
     wait_for("cm/settings", stable_for("2s", "jsonpath={.data.colour}=blue"))
     wait_for("cm/settings", consistently("2s", not_("delete")))
 
+    steady_and_blue = all_of(stable_for("1s", "create"), "jsonpath={.data.colour}=blue")
+    wait_for("cm/settings", steady_and_blue)
+    assert len(wait_for("cm", all_of(stable_for("1s", "create")), selector="app=shop")) == 2
+
     with raises(WaitFailed, "it does not hold to begin with"):
         wait_for("cm/settings", consistently("1s", "jsonpath={.data.colour}=red"))
 

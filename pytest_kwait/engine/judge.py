@@ -128,6 +128,8 @@ class Judge:
             return Ruling(verdict, final=True)
         held = format_duration(self._settings.stable_for)
         self._record(now, f"met, and must hold for {held}")
+        # A part of it may change with time before that.
+        due = due if self._timed is None else min(due, self._timed.due)
         return Ruling(verdict, final=False, due=due)
 
     def _rule_failed(self, verdict: Failed, now: float, fresh: bool) -> Ruling:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.resources.held_tests import Held, NeverHeld
 from pytest_kwait.resources.object_tests import (
     AllOf,
     AnyOf,
@@ -21,32 +21,17 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.verdicts import Verdict
 
-__all__ = ["Held", "all_of", "any_of", "consistently", "not_", "parse_condition", "stable_for"]
+__all__ = ["Held", "all_of", "any_of", "consistently", "not_", "stable_for"]
 
 Given: TypeAlias = "str | Callable[[Any], bool | Verdict] | ObjectTest"
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A test that must hold for a time.
-
-    Args:
-        test: the test.
-        seconds: for how long, without a break.
-        from_now: whether the first break ends the wait, instead of starting the time anew.
-    """
-
-    test: ObjectTest
-    seconds: float
-    from_now: bool
 
 
 def all_of(*conditions: Given) -> ObjectTest:
     """Return the condition that holds while all of these do, of one and the same object.
 
     Args:
-        *conditions: at least one, each as for `wait_for` but `stable_for` and `consistently`,
-            which belong around the whole. A callable is given one object, with a selector too.
+        *conditions: at least one, each as for `wait_for`. A callable is given one object, with a
+            selector too, and a time (`stable_for`, `consistently`) is each object's own.
 
     Raises:
         InvalidArgument: there is none, or one that cannot be meant.
@@ -58,8 +43,8 @@ def any_of(*conditions: Given) -> ObjectTest:
     """Return the condition that holds while at least one of these does.
 
     Args:
-        *conditions: at least one, each as for `wait_for` but `stable_for` and `consistently`,
-            which belong around the whole. A callable is given one object, with a selector too.
+        *conditions: at least one, each as for `wait_for`. A callable is given one object, with a
+            selector too, and a time (`stable_for`, `consistently`) is each object's own.
 
     Raises:
         InvalidArgument: there is none, or one that cannot be meant.
@@ -71,7 +56,9 @@ def not_(condition: Given) -> ObjectTest:
     """Return the condition that holds while this one does not, of an object that is there.
 
     An object that is not there satisfies neither a condition nor its opposite, and a status of an
-    older generation neither: `not_("create")` is `delete`.
+    older generation neither: `not_("create")` is `delete`. The opposite of `stable_for` holds while
+    the condition has not held for so long; that of `consistently` from its first break on, and
+    can no longer come once there was none in all of the time.
 
     Args:
         condition: as for `wait_for`.
@@ -79,11 +66,15 @@ def not_(condition: Given) -> ObjectTest:
     Raises:
         InvalidArgument: one that cannot be meant.
     """
-    test = _part("not_", condition)
+    test = parse_test(condition)
     if isinstance(test, Negated):
         return test.test
     if isinstance(test, Existence):
         return Existence(not test.wanted)
+    if isinstance(test, NeverHeld):
+        return test.held
+    if isinstance(test, Held):
+        return NeverHeld(test)
     if isinstance(test, AllOf):
         return AnyOf(tuple(not_(part) for part in test.parts))
     if isinstance(test, AnyOf):
@@ -94,7 +85,9 @@ def not_(condition: Given) -> ObjectTest:
 def stable_for(duration: Duration, condition: Given) -> Held:
     """Return the condition that this one has held for a time without a break.
 
-    A break starts the time anew; it is the wait's option `stable_for` at the condition.
+    A break starts the time anew. Outermost it is the wait's option `stable_for`; as a part of
+    another condition it is a time of its own, of each object: `all_of(stable_for("2s", a), b)`
+    holds while `b` does and `a` has for two seconds.
 
     Args:
         duration: for how long; above zero.
@@ -104,13 +97,15 @@ def stable_for(duration: Duration, condition: Given) -> Held:
         InvalidArgument: one of them cannot be meant.
     """
     seconds = to_seconds(duration, what="stable_for", allow_zero=False)
-    return Held(_part("stable_for", condition), seconds, from_now=False)
+    return Held(parse_test(condition), seconds, from_now=False)
 
 
 def consistently(duration: Duration, condition: Given) -> Held:
     """Return the condition that this one holds from the first look on, for all of a time.
 
-    Where it does not hold at the first look, or at any later one, the wait fails at once.
+    Where it does not hold at the first look, or at any later one, it can no longer come: outermost
+    the wait fails at once. As a part of another condition it holds from the end of the time on,
+    whatever comes then; the first look is each object's own.
 
     Args:
         duration: for how long; above zero.
@@ -120,28 +115,10 @@ def consistently(duration: Duration, condition: Given) -> Held:
         InvalidArgument: one of them cannot be meant.
     """
     seconds = to_seconds(duration, what="consistently", allow_zero=False)
-    return Held(_part("consistently", condition), seconds, from_now=True)
-
-
-def parse_condition(condition: object) -> ObjectTest | Held:
-    """Return what a condition as users write it means.
-
-    Raises:
-        InvalidArgument: it is none.
-    """
-    return condition if isinstance(condition, Held) else parse_test(condition)
+    return Held(parse_test(condition), seconds, from_now=True)
 
 
 def _parts(what: str, conditions: tuple[Given, ...]) -> tuple[ObjectTest, ...]:
     if not conditions:
         raise InvalidArgument(what, conditions, "name at least one condition")
-    return tuple(_part(what, condition) for condition in conditions)
-
-
-def _part(what: str, condition: object) -> ObjectTest:
-    if isinstance(condition, Held):
-        kind = "consistently" if condition.from_now else "stable_for"
-        raise InvalidArgument(
-            what, kind, "a time belongs around the whole condition: put it outermost"
-        )
-    return parse_test(condition)
+    return tuple(parse_test(condition) for condition in conditions)

@@ -26,10 +26,10 @@ from pytest_kwait.engine.error_policy import in_time, retrying
 from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.combinators import parse_condition
 from pytest_kwait.resources.controllers import selector_of
 from pytest_kwait.resources.general import wait_for
 from pytest_kwait.resources.jobs import job_complete
+from pytest_kwait.resources.object_tests import parse_test
 from pytest_kwait.resources.pod_phases import pod_running_ready
 from pytest_kwait.resources.rollouts import rollout_status
 from pytest_kwait.resources.scaled_pods import ScaledPods
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.engine.condition import Condition
-    from pytest_kwait.resources.combinators import Given, Held
+    from pytest_kwait.resources.combinators import Given
+    from pytest_kwait.resources.held_tests import Held
 
 __all__ = ["check_awaitable", "create_and_wait", "wait_for_created"]
 
@@ -108,7 +109,7 @@ def check_awaitable(manifest: object, condition: Given | Held | None) -> None:
     ):
         raise InvalidArgument("manifest", manifest, "use an object with apiVersion, kind, metadata")
     if condition is not None:
-        parse_condition(condition)
+        parse_test(condition)
         return
     resource = match_resource(BUILT_IN.values(), manifest["kind"], manifest["apiVersion"])
     if resource not in (PODS, JOBS, *_ROLLED_OUT, *_REPLICATED):

@@ -25,12 +25,14 @@ from pytest_kwait.engine.options import (
 from pytest_kwait.engine.targets import Target, parse_target
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.combinators import Held, parse_condition
 from pytest_kwait.resources.held_conditions import HeldCondition, SeveralConditions
+from pytest_kwait.resources.held_tests import Held
+from pytest_kwait.resources.nested_tests import concealed, is_user_code, timed
 from pytest_kwait.resources.object_conditions import ManyObjects, OneObject
 from pytest_kwait.resources.object_counts import Count, parse_count
 from pytest_kwait.resources.object_lists import EachObject, ListCondition
-from pytest_kwait.resources.object_tests import ObjectTest, UserTest, concealed, is_user_code
+from pytest_kwait.resources.object_tests import ObjectTest, UserTest, parse_test
+from pytest_kwait.resources.timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.api.resource import Resource
-    from pytest_kwait.engine.condition import Condition
     from pytest_kwait.resources.combinators import Given
+    from pytest_kwait.resources.held_conditions import TimedCondition
 
 __all__ = ["GeneralCondition", "general_condition", "wait_for"]
 
@@ -52,7 +54,7 @@ class GeneralCondition:
     Args:
         namespace: where the objects are; without meaning for cluster-scoped kinds.
         targets: of each the kind, and the name of one object or none.
-        test: what the objects are tested for, perhaps for a time.
+        test: what the objects are tested for; outermost a time is that of all of them.
         selector: which objects, where none is named.
         count: how many of them; None for all.
         several: whether a list of targets was given, so that a list is the result.
@@ -60,35 +62,37 @@ class GeneralCondition:
 
     namespace: str
     targets: tuple[Target, ...]
-    test: ObjectTest | Held
+    test: ObjectTest
     selector: str | None
     count: Count | None
     several: bool = False
 
-    def on(self, resources: Sequence[Resource]) -> Condition:
+    def on(self, resources: Sequence[Resource]) -> TimedCondition:
         """Return the condition on objects of these kinds, one for each target."""
         test = self.test.test if isinstance(self.test, Held) else self.test
         parts = [
             self._part(target, resource, test)
             for target, resource in zip(self.targets, resources, strict=True)
         ]
-        condition = SeveralConditions(parts) if self.several else parts[0]
+        condition: TimedCondition = SeveralConditions(parts) if self.several else parts[0]
         if isinstance(self.test, Held):
             return HeldCondition(condition, self.test.seconds, from_now=self.test.from_now)
         return condition
 
-    def _part(self, target: Target, resource: Resource, test: ObjectTest) -> Condition:
+    def _part(self, target: Target, resource: Resource, test: ObjectTest) -> TimedCondition:
         namespace = self.namespace if resource.namespaced else None
         if resource == SECRETS:
             test = concealed(test)
+        timers = Timers()
+        test = timed(test, timers)
         if target.name:
-            return OneObject(resource, namespace, target.name, test)
+            return OneObject(resource, namespace, target.name, test, timers)
         if isinstance(test, UserTest):
             return ListCondition(resource, namespace, self.selector, test)
         if is_user_code(test):
-            each = EachObject(test, self.count)
-            return ListCondition(resource, namespace, self.selector, each)
-        return ManyObjects(resource, namespace, self.selector, test, self.count)
+            each = EachObject(test, self.count, timers)
+            return ListCondition(resource, namespace, self.selector, each, timers)
+        return ManyObjects(resource, namespace, self.selector, test, self.count, timers)
 
 
 def general_condition(
@@ -109,7 +113,7 @@ def general_condition(
     targets = tuple(parse_target("target", one) for one in (target if several else [target]))
     if not targets or len(set(targets)) < len(targets):
         raise InvalidArgument("target", target, "name each object once, and at least one")
-    test = parse_condition(condition)
+    test = parse_test(condition)
     text = selector_text(selector)
     bound = parse_count(count)
     for parsed in targets:

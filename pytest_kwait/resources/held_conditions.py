@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_kwait.engine.condition import Scope
+from pytest_kwait.engine.condition import Condition, Scope, Timed
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
+from pytest_kwait.resources.timers import Timers
 from pytest_kwait.wait.durations import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.engine.condition import Condition, Source
+    from pytest_kwait.engine.condition import Source
 
-__all__ = ["HeldCondition", "SeveralConditions"]
+__all__ = ["HeldCondition", "SeveralConditions", "TimedCondition"]
+
+
+class TimedCondition(Condition, Timed, Protocol):
+    """A condition with times in it, perhaps."""
 
 
 class HeldCondition:
@@ -27,14 +31,12 @@ class HeldCondition:
         from_now: whether the first break ends the wait, instead of starting the time anew.
     """
 
-    def __init__(self, inner: Condition, seconds: float, *, from_now: bool) -> None:
+    def __init__(self, inner: TimedCondition, seconds: float, *, from_now: bool) -> None:
         self._inner = inner
         self._seconds = seconds
         self._from_now = from_now
-        self._now = 0.0
-        self._fresh = False
-        self._since: float | None = None
-        self._broken: Failed | None = None
+        self._timers = Timers()
+        self._timer = self._timers.timer(seconds, from_now=from_now)
 
     @property
     def subject(self) -> str:
@@ -54,12 +56,13 @@ class HeldCondition:
 
     @property
     def due(self) -> float:
-        """When the time is over; infinite while it does not run."""
-        return math.inf if self._since is None else self._since + self._seconds
+        """When a time is over, its own or one of a part; infinite while none runs."""
+        return min(self._timer.due, self._inner.due)
 
     def tell_time(self, now: float, *, fresh: bool) -> None:
         """Note what time the next verdict is of."""
-        self._now, self._fresh = now, fresh
+        self._timers.tell_time(now, fresh=fresh)
+        self._inner.tell_time(now, fresh=fresh)
 
     def sources(self) -> Sequence[Source]:
         """Return what the condition looks at."""
@@ -67,26 +70,7 @@ class HeldCondition:
 
     def verdict(self) -> Verdict:
         """Judge by how long the condition has held."""
-        if self._broken is not None:
-            return self._broken
-        verdict = self._inner.verdict()
-        if isinstance(verdict, Met):
-            if self._since is None:
-                self._since = self._now
-            # What was seen before a connection went dead does not show that it still holds.
-            if self._fresh and self._now >= self.due:
-                return verdict
-            return Pending(f"it holds, and must for {format_duration(self._seconds)}")
-        if not self._from_now:
-            self._since = None
-            return verdict
-        if self._since is None:
-            self._broken = Failed(f"it does not hold to begin with: {verdict.reason}")
-        else:
-            held = format_duration(round(self._now - self._since, 1))
-            self._broken = Failed(f"it held for {held} only: {verdict.reason}")
-        self._since = None
-        return self._broken
+        return self._timer.judge(self._inner.verdict())
 
     def seen(self) -> str:
         """Sum up what is there."""
@@ -108,7 +92,7 @@ class SeveralConditions:
         parts: the conditions, at least one.
     """
 
-    def __init__(self, parts: Sequence[Condition]) -> None:
+    def __init__(self, parts: Sequence[TimedCondition]) -> None:
         self._parts = parts
         self._sources = tuple(chain.from_iterable(part.sources() for part in parts))
 
@@ -121,6 +105,16 @@ class SeveralConditions:
     def goal(self) -> str:
         """What each is tested for."""
         return self._parts[0].goal
+
+    @property
+    def due(self) -> float:
+        """When the first of their times is over; infinite while none runs."""
+        return min(part.due for part in self._parts)
+
+    def tell_time(self, now: float, *, fresh: bool) -> None:
+        """Note what time the next verdict is of."""
+        for part in self._parts:
+            part.tell_time(now, fresh=fresh)
 
     @property
     def in_caller(self) -> bool:

@@ -8,19 +8,22 @@ from pytest_kwait.api.objects import ObjectMeta, OnlyMetadata
 from pytest_kwait.api.resource import JOBS, PODS
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.sighting import Sighting
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.tally import Doom, State
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.resources.controllers import CONTROLLERS, selector_of
 from pytest_kwait.resources.doom.pods import stay_doom
+from pytest_kwait.resources.held_tests import Held
+from pytest_kwait.resources.nested_tests import is_user_code
 from pytest_kwait.resources.object_lists import selection, type_of
 from pytest_kwait.resources.object_tests import (
     AllOf,
     AnyOf,
     ConditionStatus,
     Existence,
-    is_user_code,
 )
 from pytest_kwait.resources.pods import PodFields, is_finished, phase_of
+from pytest_kwait.resources.timed_tallies import TimedTally
+from pytest_kwait.resources.timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,11 +75,18 @@ class OneObject:
         namespace: where it is; None for a cluster-scoped kind.
         name: its name.
         test: what it is tested for.
+        timers: the times in the test; None for none.
     """
 
     def __init__(
-        self, resource: Resource, namespace: str | None, name: str, test: ObjectTest
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        test: ObjectTest,
+        timers: Timers | None = None,
     ) -> None:
+        self._timers = timers or Timers()
         self._sighting = Sighting(resource, name)
         self._test = test
         self._namespace = namespace
@@ -98,6 +108,15 @@ class OneObject:
     def in_caller(self) -> bool:
         """Whether the test is code of the user."""
         return is_user_code(self._test)
+
+    @property
+    def due(self) -> float:
+        """When the first time in the test is over; infinite while none runs."""
+        return self._timers.due
+
+    def tell_time(self, now: float, *, fresh: bool) -> None:
+        """Note what time the next verdict is of."""
+        self._timers.tell_time(now, fresh=fresh)
 
     def sources(self) -> Sequence[Source]:
         """Return the object."""
@@ -145,6 +164,7 @@ class ManyObjects:
         selector: which.
         test: what each is tested for.
         count: how many must satisfy it; None for all, and at least one.
+        timers: the times in the test; None for none.
     """
 
     in_caller = False
@@ -156,13 +176,15 @@ class ManyObjects:
         selector: str | None,
         test: ObjectTest,
         count: Count | None,
+        timers: Timers | None = None,
     ) -> None:
+        self._timers = timers or Timers()
         self._resource = resource
         self._namespace = namespace
         self._selector = selector
         self._test = test
         self._count = count
-        self._tally = Tally(self._state)
+        self._tally = TimedTally(self._state, self._timers)
         self._sources = (
             Source(
                 resource,
@@ -183,6 +205,17 @@ class ManyObjects:
         """What each is tested for, and how many must satisfy it."""
         which = "all" if self._count is None else str(self._count)
         return f"{self._test.goal} ({which})"
+
+    @property
+    def due(self) -> float:
+        """When the first time of an object is over; infinite while none runs."""
+        return self._timers.due
+
+    def tell_time(self, now: float, *, fresh: bool) -> None:
+        """Note what time the next verdict is of; judge those anew whose time is over."""
+        self._timers.tell_time(now, fresh=fresh)
+        if fresh:
+            self._tally.judge_anew()
 
     def sources(self) -> Sequence[Source]:
         """Return the selection."""
@@ -254,6 +287,9 @@ def hopeless(
         lost = [hopeless(resource, part, obj, before) for part in open_parts]
         first = next(filter(None, lost), None)
         return first if isinstance(test, AllOf) or all(lost) else None
+    if isinstance(test, Held):
+        met = isinstance(test.test.judge(obj), Met)
+        return None if met else hopeless(resource, test.test, obj, before)
     if not isinstance(test, ConditionStatus):
         return None
     wanted = test.kind.lower()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
+from pytest_kwait.resources.timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -47,13 +48,20 @@ class ListCondition:
         namespace: where they are; None for a cluster-scoped kind.
         selector: which.
         test: what the list is tested for.
+        timers: the times in it; None for none.
     """
 
     in_caller = True
 
     def __init__(
-        self, resource: Resource, namespace: str | None, selector: str | None, test: ListTest
+        self,
+        resource: Resource,
+        namespace: str | None,
+        selector: str | None,
+        test: ListTest,
+        timers: Timers | None = None,
     ) -> None:
+        self._timers = timers or Timers()
         self._resource = resource
         self._namespace = namespace
         self._selector = selector
@@ -71,6 +79,15 @@ class ListCondition:
     def goal(self) -> str:
         """What the list is tested for."""
         return self._test.goal
+
+    @property
+    def due(self) -> float:
+        """When the first time of an object is over; infinite while none runs."""
+        return self._timers.due
+
+    def tell_time(self, now: float, *, fresh: bool) -> None:
+        """Note what time the next verdict is of."""
+        self._timers.tell_time(now, fresh=fresh)
 
     def sources(self) -> Sequence[Source]:
         """Return the selection."""
@@ -114,11 +131,14 @@ class EachObject:
     Args:
         test: what each is tested for.
         count: how many must satisfy it; None for all, and at least one.
+        timers: the times in it; None for none.
     """
 
-    def __init__(self, test: ObjectTest, count: Count | None) -> None:
+    def __init__(self, test: ObjectTest, count: Count | None, timers: Timers | None = None) -> None:
         self._test = test
         self._count = count
+        self._timers = timers or Timers()
+        self._known: set[str] = set()
 
     @property
     def goal(self) -> str:
@@ -127,7 +147,11 @@ class EachObject:
 
     def judge(self, subject: list[dict[str, Any]]) -> Verdict:
         """Judge by how many satisfy the test."""
-        met = [obj for obj in subject if isinstance(self._test.judge(obj), Met)]
+        met = [obj for obj in subject if self._is_met(obj)]
+        there = {_identity(obj) for obj in subject}
+        for gone in self._known - there:
+            self._timers.forget(gone)
+        self._known = there
         if self._count is not None:
             if self._count.admits(len(met)):
                 return Met(met)
@@ -137,3 +161,11 @@ class EachObject:
         return Pending(
             f"{len(met)} of {len(subject)} satisfy it" if subject else "none is there yet"
         )
+
+    def _is_met(self, obj: dict[str, Any]) -> bool:
+        self._timers.key = _identity(obj)
+        return isinstance(self._test.judge(obj), Met)
+
+
+def _identity(obj: dict[str, Any]) -> str:
+    return str(obj["metadata"].get("uid") or obj["metadata"]["name"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_kwait.engine.json_path import JsonPath
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.resources.held_tests import Held, NeverHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,6 @@ __all__ = [
     "Negated",
     "ObjectTest",
     "UserTest",
-    "is_user_code",
     "parse_test",
 ]
 
@@ -236,7 +236,7 @@ class Negated(_OfPresent):
     """Whether an object that is there fails a test.
 
     Args:
-        test: the test; neither a combination nor `create` or `delete`.
+        test: the test; no combination, none with a time, not `create` or `delete`.
     """
 
     test: ConditionStatus | JsonPathValue | UserTest
@@ -329,24 +329,16 @@ class AnyOf:
 
 
 ObjectTest: TypeAlias = (
-    Existence | ConditionStatus | JsonPathValue | UserTest | Negated | AllOf | AnyOf
+    Existence
+    | ConditionStatus
+    | JsonPathValue
+    | UserTest
+    | Negated
+    | AllOf
+    | AnyOf
+    | Held
+    | NeverHeld
 )
-
-
-def concealed(test: ObjectTest) -> ObjectTest:
-    """Return the same test with no value in its messages: that of the data of a Secret."""
-    if isinstance(test, AllOf | AnyOf):
-        return type(test)(tuple(concealed(part) for part in test.parts))
-    if isinstance(test, Negated) and isinstance(test.test, JsonPathValue):
-        return Negated(replace(test.test, secret=True))
-    return replace(test, secret=True) if isinstance(test, JsonPathValue) else test
-
-
-def is_user_code(test: ObjectTest) -> bool:
-    """Return whether a test runs code of the user, which belongs to the calling thread."""
-    if isinstance(test, AllOf | AnyOf):
-        return any(is_user_code(part) for part in test.parts)
-    return isinstance(test.test if isinstance(test, Negated) else test, UserTest)
 
 
 def parse_test(condition: object) -> ObjectTest:

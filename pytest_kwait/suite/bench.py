@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pytest_kwait.api.objects import ObjectList
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.resources.combinators import Given, Held
+    from pytest_kwait.resources.combinators import Given
+    from pytest_kwait.resources.held_tests import Held
     from pytest_kwait.suite.bound_wait import Terms
     from pytest_kwait.suite.namespaces import Owner
     from pytest_kwait.suite.settings import Settings

@@ -20,6 +20,10 @@ MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 WEB = {"app": "web"}
 READY = [condition("Ready")]
 UNREADY = [condition("Ready", "False")]
+BAD_FORM = (
+    "condition='x' is not valid: use 'create', 'delete', 'condition=Type', 'condition=Type=Value', "
+    "'jsonpath={.path}', 'jsonpath={.path}=value', a callable or a combinator"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -265,11 +269,8 @@ def test_odd_objects_crash_nothing(client: ApiClient, session: FakeSession, stat
         (all_of, "all_of=() is not valid: name at least one condition"),
         (lambda: at_least(0), "count=0 is not valid: use a whole number, 1 or more"),
         (lambda: at_most(-1), "count=-1 is not valid: use a whole number, 0 or more"),
-        (
-            lambda: not_(stable_for(1, "create")),  # type: ignore[arg-type]  # what is refused
-            "not_='stable_for' is not valid: a time belongs around the whole condition: "
-            "put it outermost",
-        ),
+        (lambda: all_of(stable_for(1, "create"), "x"), BAD_FORM),
+        (lambda: stable_for(1, any_of()), "any_of=() is not valid: name at least one condition"),
     ],
 )
 def test_what_cannot_be_made(make: Any, text: str) -> None:
