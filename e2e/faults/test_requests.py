@@ -10,6 +10,7 @@ import pytest
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 from .families import FAMILIES, CacheWait, ConditionWait, DeletionWait, Family, MinionsWait
+from .workload_families import PodGoneWait
 
 if TYPE_CHECKING:
     from .families import Place
@@ -44,9 +45,14 @@ def test_a_wait_costs_a_list_and_a_watch_of_each_resource(
         assert others == []
 
 
-def test_a_deletion_is_awaited_by_metadata_alone(trials: Trials, place: Place) -> None:
+@pytest.mark.parametrize(
+    "family", [DeletionWait, PodGoneWait], ids=[DeletionWait.title, PodGoneWait.title]
+)
+def test_a_deletion_is_awaited_by_metadata_alone(
+    family: type[Family], trials: Trials, place: Place
+) -> None:
     """Whatever the object holds is not sent for it."""
-    with trials.of(DeletionWait(place, "large")) as [trial]:
+    with trials.of(family(place, "large")) as [trial]:
         trial.begin(TIMEOUT)
         trial.wait_until_under_way()
         trial.family.bring_about()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pytest_kwait.api.objects import ObjectMeta
+from pytest_kwait.api.objects import ObjectMeta, OnlyMetadata
 from pytest_kwait.api.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.options import check_namespace
@@ -334,9 +334,9 @@ class AbsentClaim(AbsentObject):
             check_namespace(namespace),
             claim,
             uid,
-            phase_of,
+            lambda claim: "it is there",
             self._used_by,
-            fields=ClaimFields,
+            fields=OnlyMetadata,
         )
         self._pod_source = Source(PODS, namespace, self._users, fields=_PodFields)
 

@@ -61,8 +61,8 @@ class _Fields(TypedDict, total=False):
 def _fields(resource: Resource, test: ObjectTest) -> type[Any] | None:
     if not isinstance(test, ConditionStatus | Existence):
         return None
-    if isinstance(test, Existence) and not test.wanted and resource not in (PODS, *CONTROLLERS):
-        # Nothing is returned, and what holds it is in there; of those two kinds the pods are shown.
+    if isinstance(test, Existence) and not test.wanted and resource not in CONTROLLERS:
+        # Nothing is returned, and what holds it is in there; of a controller the pods are shown.
         return OnlyMetadata
     return PodFields if resource == PODS else _Fields
 

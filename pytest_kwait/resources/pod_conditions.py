@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.api.objects import OnlyMetadata
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.options import check_name, check_namespace
@@ -29,6 +30,8 @@ class NamedPod:
         namespace: where the pod is.
         pod: its name.
         uid: its UID; empty to take the first one seen for the one that is meant.
+        fields: the fields to look at; None for all: one object costs little, and code of the user
+            may want them.
 
     Raises:
         InvalidArgument: a name that cannot be one.
@@ -37,10 +40,12 @@ class NamedPod:
     in_caller = False
     goal = ""
 
-    def __init__(self, namespace: str, pod: str, uid: str = "") -> None:
+    def __init__(
+        self, namespace: str, pod: str, uid: str = "", fields: type[Any] | None = None
+    ) -> None:
         self.namespace = check_namespace(namespace)
         self.pod = Sighting(PODS, check_name("pod", pod), uid)
-        self._sources = (Source(PODS, namespace, self.pod, pod),)
+        self._sources = (Source(PODS, namespace, self.pod, pod, fields=fields),)
 
     @property
     def subject(self) -> str:
@@ -48,7 +53,7 @@ class NamedPod:
         return f"pod {self.namespace}/{self.pod.name}"
 
     def sources(self) -> Sequence[Source]:
-        """Return the pod, whole: one object costs little, and code of the user may want it all."""
+        """Return the pod."""
         return self._sources
 
     def seen(self) -> str:
@@ -147,7 +152,8 @@ class AbsentPod(NamedPod):
     goal = "go away"
 
     def __init__(self, namespace: str, pod: str, uid: str | None) -> None:
-        super().__init__(namespace, pod, "" if uid is None else check_reason("uid", uid))
+        meant = "" if uid is None else check_reason("uid", uid)
+        super().__init__(namespace, pod, meant, OnlyMetadata)
 
     def verdict(self) -> Verdict:
         """Judge by whether the pod of that UID is there."""
@@ -158,6 +164,10 @@ class AbsentPod(NamedPod):
             return Pending("still there, nobody is deleting it")
         finalizers = ", ".join(metadata.get("finalizers") or ())
         return Pending(f"being deleted{f', held by {finalizers}' if finalizers else ''}")
+
+    def seen(self) -> str:
+        """Say whether it is there."""
+        return "" if self.pod.current is None else "it is there"
 
     def result(self) -> None:
         """Return nothing: there is none."""
