@@ -34,8 +34,11 @@ def test_each_says_its_name(kwait: Bench, wait_for_pods_responding: Wait) -> Non
     assert len(chosen) == 2
 
 
-def test_a_pod_that_does_not_listen(kwait: Bench, wait_for_pods_responding: Wait) -> None:
+def test_a_pod_that_does_not_listen(
+    kwait: Bench, wait_for_pod_ready: Wait, wait_for_pods_responding: Wait
+) -> None:
     kwait.create(pod("deaf"))
+    wait_for_pod_ready("deaf")
 
     with raises(WaitTimeout, "0 of 1 pods respond: deaf answered 50"):
         wait_for_pods_responding(pods=["deaf"], port=8080, timeout="3s", poll="500ms")
