@@ -61,7 +61,7 @@ def pytest_runtest_makereport(
     in_user_code = excinfo is not None and shortened and _cut_traceback(excinfo)
     report = yield
     if excinfo is not None and shortened and not in_user_code:
-        report.longrepr = excinfo.getrepr(style="value")
+        report.longrepr = _message(excinfo)
     if excinfo is not None and isinstance(excinfo.value, WaitFailed | WaitTimeout):
         from pytest_kwait.plugin.headlines import fit_headline
 
@@ -126,6 +126,14 @@ def _keep(item: pytest.Item) -> str:
     except InvalidMarker:
         # Said already when the test was set up.
         return "never"
+
+
+def _message(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
+    """Return what pytest shows of an error without its traceback, notes included."""
+    shown: Any = excinfo.getrepr(style="value")
+    for entry in shown.reprtraceback.reprentries:
+        entry.lines.extend(getattr(excinfo.value, "__notes__", ()))
+    return shown
 
 
 def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:

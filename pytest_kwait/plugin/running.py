@@ -19,14 +19,47 @@ if TYPE_CHECKING:
 __all__ = ["allowance_of", "near_limit", "running_item"]
 
 _item_key = pytest.StashKey[pytest.Item]()
-_deadline_key = pytest.StashKey[tuple["Deadline", float]]()
-_near_key = pytest.StashKey[tuple["Deadline", float]]()
+_limit_key = pytest.StashKey["_Limit"]()
+_ending_key = pytest.StashKey[bool]()
 
 _RESERVE = 10.0
 """Seconds of a test's limit that are kept for evidence and teardown."""
 
 _RESERVED_PART = 0.2
 """The part of a short limit that is kept instead."""
+
+_PART_AT_THE_END = 0.2
+"""The part of what is kept that waits of the teardown leave."""
+
+
+# A plain class: the code of a named tuple is compiled each time that the plugin is loaded.
+class _Limit:
+    """When pytest-timeout will end a test.
+
+    Args:
+        deadline: the moment.
+        near: the moment from which on that is near.
+        seconds: the limit.
+        in_debuggers: whether it holds while somebody debugs, too.
+    """
+
+    def __init__(
+        self, deadline: Deadline, near: Deadline, seconds: float, in_debuggers: bool
+    ) -> None:
+        self.deadline = deadline
+        self.near = near
+        self.seconds = seconds
+        self.in_debuggers = in_debuggers
+
+    @property
+    def holds(self) -> bool:
+        """Whether the test can still be ended by it."""
+        if self.deadline.expired:
+            # It was, or pytest-timeout has let it go on; either way its timer is used up.
+            return False
+        from pytest_timeout import is_debugging
+
+        return self.in_debuggers or not is_debugging()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -45,18 +78,27 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     from pytest_kwait.clock import Deadline
 
     deadline = Deadline.after(settings.timeout)
-    item.stash[_deadline_key] = (deadline, settings.timeout)
     near = Deadline(deadline.at - _reserve(settings.timeout), deadline.clock)
-    item.stash[_near_key] = (near, settings.timeout)
+    in_debuggers = bool(getattr(settings, "disable_debugger_detection", False))
+    item.stash[_limit_key] = _Limit(deadline, near, settings.timeout, in_debuggers)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Let waits of the teardown use what those before it had to leave to it."""
+    item.stash[_ending_key] = True
+    try:
+        return (yield)
+    finally:
+        del item.stash[_ending_key]
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
     """Forget the limit, so that it holds no longer than pytest-timeout's own timer."""
     # Also called with nodes that are no tests and never had a timer.
-    if _deadline_key in item.stash:
-        del item.stash[_deadline_key]
-        del item.stash[_near_key]
+    if _limit_key in item.stash:
+        del item.stash[_limit_key]
 
 
 def running_item(config: pytest.Config) -> pytest.Item | None:
@@ -65,16 +107,20 @@ def running_item(config: pytest.Config) -> pytest.Item | None:
 
 
 def allowance_of(item: pytest.Item | None) -> Allowance | None:
-    """Return what a test's limit leaves to a wait that starts now; None without a limit."""
-    if item is None or _deadline_key not in item.stash:
+    """Return what a test's limit leaves to a wait that starts now; None without a limit.
+
+    A test that somebody has debugged has none any more, unless pytest-timeout is told otherwise.
+    """
+    limit = None if item is None else item.stash.get(_limit_key, None)
+    if item is None or limit is None or not limit.holds:
         return None
     from pytest_kwait.suite.bound_wait import Allowance
     from pytest_kwait.wait.durations import format_duration
 
-    deadline, limit = item.stash[_deadline_key]
+    kept = _reserve(limit.seconds) * (_PART_AT_THE_END if _ending_key in item.stash else 1.0)
     return Allowance(
-        max(deadline.remaining - _reserve(limit), 0.0),
-        f"the test's own timeout of {format_duration(limit)} (pytest-timeout)",
+        max(limit.deadline.remaining - kept, 0.0),
+        f"the test's own timeout of {format_duration(limit.seconds)} (pytest-timeout)",
     )
 
 
@@ -84,7 +130,8 @@ def near_limit(item: pytest.Item | None) -> tuple[Deadline, float] | None:
     Waits bound to the test are over by then. The moment is the same object as long as the limit
     is the same.
     """
-    return None if item is None else item.stash.get(_near_key, None)
+    limit = None if item is None else item.stash.get(_limit_key, None)
+    return None if limit is None or not limit.holds else (limit.near, limit.seconds)
 
 
 def _reserve(limit: float) -> float:

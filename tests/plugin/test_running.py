@@ -13,29 +13,102 @@ from pytest_kwait.testing import FakeClock
 FakeCluster = Callable[[], str]
 
 
-def test_a_wait_ends_before_the_tests_own_timeout_and_says_so(
-    pytester: pytest.Pytester, fake_cluster: FakeCluster
-) -> None:
-    pytester.makepyfile(
-        test_it="""
-        import pytest
+WAITS = """
+import threading
 
-        @pytest.mark.timeout(3)
-        def test_it(wait_for_job_complete):
-            wait_for_job_complete("pi")
-        """
-    )
-    result = pytester.runpytest()
-    result.assert_outcomes(failed=1)
+import pytest
+
+from pytest_kwait.plugin import running
+
+# So that waits are short, and a slow machine has time for all else.
+running._RESERVED_PART = running._PART_AT_THE_END = 0.93
+
+
+def test_body(wait_for_job_complete):
+    wait_for_job_complete("body")
+
+
+@pytest.fixture
+def in_setup(wait_for_job_complete):
+    wait_for_job_complete("setup")
+
+
+def test_setup(in_setup): pass
+
+
+@pytest.fixture
+def in_teardown(wait_for_job_complete):
+    yield
+    wait_for_job_complete("teardown")
+
+
+def test_teardown(in_teardown): pass
+
+
+@pytest.fixture(scope="module")
+def in_module(kwait_factory):
+    with kwait_factory("shared") as bench:
+        bench.wait_for("job/module", "condition=Complete")
+
+
+def test_module(in_module): pass
+
+
+def test_thread(kwait):
+    caught = []
+
+    def wait():
+        try:
+            kwait.wait_for("job/thread", "condition=Complete")
+        except Exception as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    thread.join()
+    raise caught[0]
+
+
+@pytest.mark.wait_for_job_complete("marker")
+def test_marker(): pass
+
+
+@pytest.mark.timeout(4, func_only=True)
+def test_func_only(wait_for_job_complete):
+    wait_for_job_complete("func-only")
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("signal", ["--timeout=4"]),
+        ("thread", ["-o", "timeout=4"]),
+        ("thread", ["-n2", "--timeout=4"]),
+    ],
+    ids=["signal", "thread", "workers"],
+)
+def test_waits_end_before_the_tests_own_timeout_and_say_so(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, method: str, options: list[str]
+) -> None:
+    pytester.makepyfile(test_it=WAITS)
+    result = pytester.runpytest_subprocess(*options, f"--timeout-method={method}")
+    result.assert_outcomes(failed=3, errors=4, passed=1)
     output = result.stdout.str()
-    assert re.search(r"^E +pytest_kwait\.errors\.WaitTimeout: job \S+ did not become", output, re.M)
-    assert re.search(
-        r"^E +its limit of 15m0s was cut to (2\.)?\d+m?s "
-        r"to end before the test's own timeout of 3s \(pytest-timeout\)$",
+    cut = re.findall(
+        r"^(?:E +)?its limit of (?:15|5)m0s was cut to (\d+)ms "
+        r"to end before the test's own timeout of 4s \(pytest-timeout\)$",
         output,
         re.M,
     )
+    assert len(cut) == 7, output
+    for name in ("body", "setup", "teardown", "module", "thread", "marker", "func-only"):
+        assert len(re.findall(rf"WaitTimeout: job \S+/{name}|^job \S+/{name} did", output, re.M))
+    assert " Timeout " not in output
     assert "Timeout (>" not in output
+    # Of each test that came to have one, and of the module, the namespace is gone.
+    spaces = re.findall(r"^(POST|DELETE) /api/v1/namespaces(?:/[^/]*)?$", fake_cluster(), re.M)
+    assert sorted(spaces) == ["DELETE"] * 7 + ["POST"] * 7
 
 
 def test_setup_counts_where_pytest_timeout_counts_it(
@@ -68,6 +141,73 @@ def test_setup_counts_where_pytest_timeout_counts_it(
     pytester.runpytest().assert_outcomes(passed=3)
 
 
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        (["--timeout=100"], {}),
+        (["-o", "timeout=100"], {}),
+        ([], {"PYTEST_TIMEOUT": "100"}),
+        (["--timeout=100", "-o", "timeout_func_only=true"], {}),
+    ],
+    ids=["option", "ini", "environment", "func_only"],
+)
+def test_wherever_the_timeout_comes_from(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    fake_cluster: FakeCluster,
+    options: list[str],
+    environment: dict[str, str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        from pytest_kwait.plugin.running import allowance_of
+
+        @pytest.fixture
+        def around(request):
+            whole = not request.config.getini("timeout_func_only")
+            before = allowance_of(request.node)
+            assert (80 < before.seconds <= 90) if whole else before is None
+            yield
+            after = allowance_of(request.node)
+            # The teardown may use of what is kept for it.
+            assert (90 < after.seconds <= 98) if whole else after is None
+
+        def test_it(request, around, wait_for_job_complete):
+            assert 80 < allowance_of(request.node).seconds <= 90
+        """
+    )
+    pytester.runpytest(*options).assert_outcomes(passed=1)
+
+
+def test_after_a_test_was_debugged_it_has_no_limit(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        import pytest_timeout
+        from pytest_kwait.plugin.running import allowance_of, near_limit
+
+        @pytest.mark.parametrize("on", [False, True])
+        def test_it(request, monkeypatch, on):
+            assert allowance_of(request.node) is not None
+            monkeypatch.setattr(pytest_timeout, "SUPPRESS_TIMEOUT", True)
+            assert allowance_of(request.node) is None
+            assert near_limit(request.node) is None
+
+        def test_all_the_same(request, monkeypatch):
+            settings = pytest_timeout.Settings(50, "signal", False, True)
+            request.node.ihook.pytest_timeout_set_timer(item=request.node, settings=settings)
+            monkeypatch.setattr(pytest_timeout, "SUPPRESS_TIMEOUT", True)
+            assert allowance_of(request.node) is not None
+        """
+    )
+    pytester.runpytest("--timeout=100").assert_outcomes(passed=3)
+
+
 class Item:
     def __init__(self) -> None:
         self.stash = pytest.Stash()
@@ -96,6 +236,10 @@ def test_time_for_evidence_and_teardown_is_left(
     allowance = running.allowance_of(item)
     assert allowance is not None
     assert allowance.seconds == pytest.approx(left)
+    clock.advance(limit)
+    # It is over: nothing is held to it any more.
+    assert running.allowance_of(item) is None
+    running.pytest_timeout_set_timer(item, Limits(limit))
     running.pytest_timeout_cancel_timer(item)
     assert running.allowance_of(item) is None
     running.pytest_timeout_cancel_timer(item)
