@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SYSTEM_CLOCK",
+    "TEST_CLOCK",
     "Clock",
     "Deadline",
+    "StoppableClock",
     "SystemClock",
     "async_sleep",
     "rfc3339",
@@ -68,6 +70,63 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
+
+
+class StoppableClock:
+    """A clock that stands still while it is stopped: whoever waits on it has all the time.
+
+    Args:
+        clock: what it goes by otherwise; its wall clock is never stopped.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._lost = 0.0
+        self._stopped_at: float | None = None
+
+    def stop(self) -> None:
+        """Stand still from now on; nothing if it does already."""
+        if self._stopped_at is None:
+            self._stopped_at = self._clock.monotonic()
+
+    def go_on(self) -> None:
+        """Go on from where it was stopped; nothing if it was not."""
+        stopped_at, self._stopped_at = self._stopped_at, None
+        if stopped_at is not None:
+            self._lost += self._clock.monotonic() - stopped_at
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start, but for those for which it was stopped."""
+        now = self._stopped_at
+        return (self._clock.monotonic() if now is None else now) - self._lost
+
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        return self._clock.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Return after `seconds` of this clock; at once for zero or less."""
+        end = self.monotonic() + seconds
+        while (left := end - self.monotonic()) > 0:
+            self._clock.sleep(left if self._stopped_at is None else _LOOK_AGAIN)
+
+    def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
+        """Return True once `event` is set, False after `timeout` seconds of this clock."""
+        if timeout is None:
+            return self._clock.wait(event)
+        end = self.monotonic() + timeout
+        while not self._clock.wait(event, timeout if self._stopped_at is None else _LOOK_AGAIN):
+            timeout = end - self.monotonic()
+            if timeout <= 0:
+                return False
+        return True
+
+
+_LOOK_AGAIN = 0.1
+"""Seconds between two looks at whether a stopped clock goes on."""
+
+TEST_CLOCK = StoppableClock()
+"""The clock of the waits of tests: stands still while somebody looks at one with a debugger."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 from pytest_kwait.clock import (
     SYSTEM_CLOCK,
     Deadline,
+    StoppableClock,
     SystemClock,
     async_sleep,
     rfc3339,
@@ -106,3 +107,49 @@ def test_async_sleep_lets_other_tasks_run() -> None:
 def test_the_apis_times(seconds: float, second: str, micro: str) -> None:
     assert rfc3339(seconds) == second
     assert rfc3339_micro(seconds) == micro
+
+
+def test_a_stopped_clock_stands_still_and_goes_on_from_there() -> None:
+    real = FakeClock(start=100)
+    clock = StoppableClock(real)
+    deadline = Deadline.after(10, clock)
+    real.advance(3)
+    clock.stop()
+    clock.stop()
+    real.advance(1000)
+    assert (clock.monotonic(), deadline.remaining) == (103, 7)
+    assert clock.time() == real.time()
+    clock.go_on()
+    clock.go_on()
+    assert (clock.monotonic(), deadline.remaining) == (103, 7)
+    real.advance(7)
+    assert deadline.expired
+
+
+@pytest.mark.parametrize("how", ["wait", "sleep"])
+def test_whoever_waits_on_a_stopped_clock_waits_until_it_goes_on(how: str) -> None:
+    real = FakeClock()
+    clock = StoppableClock(real)
+    real.call_later(1, clock.stop)
+    real.call_later(60, clock.go_on)
+    if how == "wait":
+        assert not clock.wait(threading.Event(), 5)
+    else:
+        clock.sleep(5)
+    assert real.monotonic() == pytest.approx(64, abs=0.2)
+
+
+def test_a_stopped_clock_lets_events_through() -> None:
+    real, event = FakeClock(), threading.Event()
+    clock = StoppableClock(real)
+    clock.stop()
+    real.call_later(60, event.set)
+    assert clock.wait(event, 5)
+    assert clock.wait(event)
+    assert real.monotonic() == pytest.approx(60, abs=0.2)
+
+
+def test_zero_and_less_are_no_pause() -> None:
+    clock = StoppableClock(FakeClock())
+    clock.sleep(-1)
+    assert not clock.wait(threading.Event(), 0)

@@ -42,6 +42,7 @@ MODULES = (
     "pytest_kwait.plugin.preconditions",
     "pytest_kwait.plugin.sweeping",
     "pytest_kwait.plugin.readiness",
+    "pytest_kwait.plugin.debugging",
 )
 """What is registered once there is anything to do."""
 

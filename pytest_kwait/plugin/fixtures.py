@@ -62,7 +62,11 @@ def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
 @pytest.fixture(scope="session")
 def kwait_client(kwait_cluster: Cluster) -> Iterator[ApiClient]:
     """Give a kubernetes.client.ApiClient for the cluster of the run."""
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.clock import TEST_CLOCK
+
     client = kwait_cluster.client()
+    Session.of(client).clock = TEST_CLOCK
     yield client
     client.close()  # type: ignore[no-untyped-call] # the official client has no types here
 

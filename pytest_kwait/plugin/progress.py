@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.narration import Narrator
     from pytest_kwait.plugin.signals import SignalReport
 
-__all__ = ["Progress", "drawn"]
+__all__ = ["Progress", "drawn", "hush", "resume"]
 
 _progress_key = pytest.StashKey["Progress"]()
 
@@ -130,14 +130,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @contextlib.contextmanager
 def drawn(config: pytest.Config) -> Iterator[None]:
     """Draw meanwhile, where no test has begun."""
-    if _progress_key not in config.stash:
-        yield
-        return
-    config.stash[_progress_key].resume()
+    resume(config)
     try:
         yield
     finally:
+        hush(config)
+
+
+def hush(config: pytest.Config) -> None:
+    """Leave the terminal to somebody else."""
+    if _progress_key in config.stash:
         config.stash[_progress_key].hush()
+
+
+def resume(config: pytest.Config) -> None:
+    """Draw again, as nobody else does."""
+    if _progress_key in config.stash:
+        config.stash[_progress_key].resume()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -150,26 +159,25 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Draw while the test is set up."""
-    _resume(item)
+    resume(item.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Draw while the test runs."""
-    _resume(item)
+    resume(item.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Draw while the test is torn down."""
-    _resume(item)
+    resume(item.config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Draw nothing once a phase of a test is over: pytest prints its outcome next."""
-    if _progress_key in item.config.stash:
-        item.config.stash[_progress_key].hush()
+    hush(item.config)
     return (yield)
 
 
@@ -182,11 +190,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del config.stash[_progress_key]
         PENDING.remove(progress)
         progress.close()
-
-
-def _resume(item: pytest.Item) -> None:
-    if _progress_key in item.config.stash:
-        item.config.stash[_progress_key].resume()
 
 
 def _draws(config: pytest.Config, descriptor: int) -> bool:

@@ -1,0 +1,67 @@
+"""Somebody looks at a test with a debugger: the clock of its waits stands still meanwhile.
+
+It stands still while a prompt waits for a command, not while the command runs: a wait that is
+stepped over, or typed at the prompt, ends as it would without a debugger. The run's sign of life in
+the cluster has a clock of its own and goes on, and so do the informers' streams.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+__all__ = ["pytest_enter_pdb", "pytest_leave_pdb"]
+
+
+def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
+    """Stop the clock whenever the debugger asks for a command; leave the terminal to it."""
+    import cmd
+
+    from pytest_kwait.clock import TEST_CLOCK
+    from pytest_kwait.plugin.progress import hush
+
+    hush(config)
+    if not isinstance(pdb, cmd.Cmd):
+        # A debugger of another kind: nobody knows when it waits for somebody.
+        return
+
+    def ask() -> None:
+        hush(config)
+        TEST_CLOCK.stop()
+
+    preloop, precmd, postcmd = pdb.preloop, pdb.precmd, pdb.postcmd
+
+    def before_the_prompt() -> None:
+        preloop()
+        ask()
+
+    def before_a_command(line: str) -> str:
+        TEST_CLOCK.go_on()
+        return precmd(line)
+
+    def after_a_command(stop: bool, line: str) -> bool:
+        over = postcmd(stop, line)
+        if not over:
+            ask()
+        return over
+
+    # Each is the debugger's own, made for this stop at the prompt and those that follow from it.
+    vars(pdb).update(preloop=before_the_prompt, precmd=before_a_command, postcmd=after_a_command)
+
+
+def pytest_leave_pdb(config: pytest.Config, pdb: Any) -> None:
+    """Go on, and draw again."""
+    from pytest_kwait.clock import TEST_CLOCK
+    from pytest_kwait.plugin.progress import resume
+
+    TEST_CLOCK.go_on()
+    resume(config)
+
+
+def pytest_unconfigure() -> None:
+    """Go on after a debugger that was left in some other way."""
+    from pytest_kwait.clock import TEST_CLOCK
+
+    TEST_CLOCK.go_on()
