@@ -62,7 +62,7 @@ class Progress:
                 self._descriptor,
                 f"kwait [{worker}]: " if worker else "kwait: ",
                 live=_draws(config, self._descriptor),
-                heartbeat=config.get_verbosity() > -2,
+                heartbeat=_beats(config),
                 # What the controller has begun to write, its workers do not know.
                 break_line=(lambda: True) if worker else break_line_of(reporter),
             )
@@ -190,6 +190,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del config.stash[_progress_key]
         PENDING.remove(progress)
         progress.close()
+
+
+def _beats(config: pytest.Config) -> bool:
+    """Whether a line may be written from time to time."""
+    return config.get_verbosity() > -2
 
 
 def _draws(config: pytest.Config, descriptor: int) -> bool:

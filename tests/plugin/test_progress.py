@@ -5,10 +5,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from pytest_kwait.plugin import progress
 
 FakeCluster = Callable[[], str]
 
@@ -66,7 +69,7 @@ def test_a_terminal_shows_what_is_awaited_and_no_trace_of_it_stays(
     pytester.makepyfile(test_it=SUITE)
     output = on_a_terminal(pytester)
     drawn = DRAWN.findall(output)
-    assert 2 <= len(drawn) <= 4
+    assert 1 <= len(drawn) <= 4
     said = re.fullmatch(
         r"kwait: [01]s left: job \S+/pi to become complete: not found yet", drawn[0]
     )
@@ -79,41 +82,69 @@ def test_a_terminal_shows_what_is_awaited_and_no_trace_of_it_stays(
     assert "said" not in plain
 
 
+@pytest.fixture
+def terminal() -> Iterator[int]:
+    ours, theirs = os.openpty()
+    yield theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.fixture
+def user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody sits at the terminal."""
+    for name in set(os.environ) - set(environment()):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.mark.usefixtures("user")
 @pytest.mark.parametrize(
-    ("options", "more"),
+    ("options", "more", "drawn"),
     [
-        (["-q"], {}),
-        (["-s"], {}),
-        (["-p", "no:terminal"], {}),
-        (["-o", "log_cli=true"], {}),
-        (["--log-cli-level=INFO"], {}),
-        (["-n1"], {}),
-        (["-p", "no:pytest_kwait.plugin.progress"], {}),
-        ([], {"CI": "true"}),
-        ([], {"TERM": "dumb"}),
+        ([], {}, True),
+        (["-v"], {}, True),
+        (["-q"], {}, False),
+        (["-s"], {}, False),
+        (["-o", "log_cli=true"], {}, False),
+        (["--log-cli-level=INFO"], {}, False),
+        ([], {"CI": "true"}, False),
+        ([], {"BUILD_NUMBER": "1"}, False),
+        ([], {"TERM": "dumb"}, False),
     ],
 )
 def test_where_a_line_would_disturb_there_is_none(
-    options: list[str], more: dict[str, str], pytester: pytest.Pytester, fake_cluster: FakeCluster
+    options: list[str],
+    more: dict[str, str],
+    drawn: bool,
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: int,
 ) -> None:
-    pytester.makepyfile(test_it=SUITE)
-    output = on_a_terminal(pytester, *options, **more)
-    assert "\x1b7" not in output
-    assert " left: " not in output
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    config = pytester.parseconfig(*options)
+    assert progress._draws(config, terminal) is drawn
+    with (pytester.path / "log").open("w") as file:
+        assert not progress._draws(config, file.fileno())
+    config.workerinput = {"workerid": "gw0"}  # type: ignore[attr-defined] # as pytest-xdist does
+    assert not progress._draws(config, terminal)
 
 
-BEATING = """
-import pytest
-from pytest_kwait.plugin import narration
+@pytest.mark.parametrize(
+    ("options", "said"), [([], True), (["-q"], True), (["-qq"], False), (["-v"], True)]
+)
+def test_a_run_that_is_very_quiet_stays_so(
+    options: list[str], said: bool, pytester: pytest.Pytester
+) -> None:
+    assert progress._beats(pytester.parseconfig(*options)) is said
 
-narration.HEARTBEAT = 0.5
 
-def test_before(): pass
-
-def test_waits(wait_for_job_complete):
-    with pytest.raises(Exception):
-        wait_for_job_complete("pi", timeout="1.2s")
-"""
+def test_without_the_terminal_plugin_nobody_is_told(pytester: pytest.Pytester) -> None:
+    config = pytester.parseconfig("-p", "no:terminal")
+    session: Any = SimpleNamespace(config=config)
+    progress.pytest_sessionstart(session)
+    assert progress._progress_key not in config.stash
 
 
 def lines(pytester: pytest.Pytester, *options: str) -> list[str]:
@@ -131,88 +162,85 @@ def lines(pytester: pytest.Pytester, *options: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_log_gets_a_heartbeat_on_lines_of_its_own(
+needs_signal = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
+
+LOGGED = """
+import os, signal, threading
+import pytest
+from pytest_kwait import WaitTimeout, wait_for_job_complete
+from pytest_kwait.plugin import narration, running
+
+narration.HEARTBEAT = 0.3
+
+def test_before(): pass
+
+def test_beats(wait_for_job_complete):
+    with pytest.raises(WaitTimeout):
+        wait_for_job_complete("pi", timeout="0.8s")
+
+def test_signal(wait_for_job_complete, monkeypatch):
+    monkeypatch.setattr(narration, "HEARTBEAT", 60.0)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    with pytest.raises(WaitTimeout):
+        wait_for_job_complete("asked", timeout="0.6s")
+
+@pytest.fixture
+def reserve():
+    # So much of the limit is left that a slow machine does not come to it.
+    running._RESERVED_PART = 0.99
+    running._RESERVE = 29.8
+    narration.HEARTBEAT = 60.0
+
+@pytest.mark.timeout(30, func_only=True)
+def test_outlasts(reserve, kwait):
+    with pytest.raises(WaitTimeout):
+        wait_for_job_complete(
+            kwait.client, kwait.namespace, "late", mode="poll", poll="50ms", timeout="0.8s"
+        )
+"""
+
+
+@needs_signal
+def test_a_log_gets_heartbeats_and_lists_on_lines_of_their_own(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
-    pytester.makepyfile(test_it=BEATING)
+    pytester.makepyfile(test_it=LOGGED)
     output = lines(pytester)
+
     beats = [number for number, line in enumerate(output) if line.startswith("kwait: still")]
-    assert len(beats) == 2, output
+    assert 1 <= len(beats) <= 2, output
     text = r"kwait: still waiting: job \S+/pi to become complete: not found yet "
     assert re.fullmatch(text + r"\(after [01]s, [01]s left\)", output[beats[0]])
     assert output[beats[0] - 1] == "test_it.py ."
-    assert re.fullmatch(r"\. +\[100%\]", output[beats[-1] + 1])
 
-
-def test_a_worker_says_it_on_the_errors_of_its_controller(
-    pytester: pytest.Pytester, fake_cluster: FakeCluster
-) -> None:
-    pytester.makepyfile(test_it=BEATING)
-    text = r"kwait \[gw0\]: still waiting: job \S+/pi to become complete: not found yet .*"
-    assert any(re.fullmatch(text, line) for line in lines(pytester, "-n1"))
-
-
-def test_a_run_that_is_very_quiet_stays_so(
-    pytester: pytest.Pytester, fake_cluster: FakeCluster
-) -> None:
-    pytester.makepyfile(test_it=BEATING)
-    assert not any("kwait" in line for line in lines(pytester, "-qq"))
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
-def test_the_signal_lists_what_is_pending(
-    pytester: pytest.Pytester, fake_cluster: FakeCluster
-) -> None:
-    pytester.makepyfile(
-        test_it="""
-        import os, signal, threading
-        import pytest
-
-        def test_waits(wait_for_job_complete):
-            threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-            with pytest.raises(Exception):
-                wait_for_job_complete("pi", timeout="1s")
-        """
-    )
-    output = lines(pytester)
     at = output.index("kwait: 1 wait is pending (SIGUSR1)")
-    text = r"  job \S+/pi to become complete: not found yet \(after 0s, 1s left\)"
+    text = r"  job \S+/asked to become complete: not found yet \(after [01]s, [01]s left\)"
     assert re.fullmatch(text, output[at + 1])
 
+    at = output.index("kwait: 1 wait is pending (the test's own timeout of 30s is near)")
+    assert re.fullmatch(r"  job \S+/late to become complete: not found yet .*", output[at + 1])
+    assert re.fullmatch(r"\. +\[100%\]", output[at + 2])
 
-@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
-def test_the_signal_ends_no_controller(
+
+@needs_signal
+def test_workers_say_it_on_the_errors_of_their_controller_which_no_signal_ends(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
     pytester.makepyfile(
         test_it="""
         import os, signal, time
-
-        def test_it():
-            os.kill(os.getppid(), signal.SIGUSR1)
-            time.sleep(0.3)
-        """
-    )
-    assert "kwait: no waits are pending (SIGUSR1)" in lines(pytester, "-n1")
-
-
-def test_waits_that_outlast_the_test_are_listed_before_it_is_ended(
-    pytester: pytest.Pytester, fake_cluster: FakeCluster
-) -> None:
-    pytester.makepyfile(
-        test_it="""
         import pytest
-        from pytest_kwait import wait_for_job_complete
+        from pytest_kwait.plugin import narration
 
-        @pytest.mark.timeout(1)
-        def test_it(kwait):
-            wait_for_job_complete(kwait.client, kwait.namespace, "pi", mode="poll", poll="50ms")
+        narration.HEARTBEAT = 0.3
+
+        def test_waits(wait_for_job_complete):
+            os.kill(os.getppid(), signal.SIGUSR1)
+            with pytest.raises(Exception):
+                wait_for_job_complete("pi", timeout="0.8s")
         """
     )
-    done: Any = subprocess.run(
-        command(), cwd=pytester.path, env=environment(), capture_output=True, text=True, timeout=60
-    )
-    output = done.stdout.splitlines()
-    at = output.index("kwait: 1 wait is pending (the test's own timeout of 1s is near)")
-    assert re.fullmatch(r"  job \S+/pi to become complete: not found yet .*", output[at + 1])
-    assert done.returncode == 1
+    output = lines(pytester, "-n1")
+    text = r"kwait \[gw0\]: still waiting: job \S+/pi to become complete: not found yet .*"
+    assert any(re.fullmatch(text, line) for line in output), output
+    assert "kwait: no waits are pending (SIGUSR1)" in output

@@ -83,10 +83,9 @@ def test_func_only(wait_for_job_complete):
     ("method", "options"),
     [
         ("signal", ["--timeout=4"]),
-        ("thread", ["-o", "timeout=4"]),
-        ("thread", ["-n2", "--timeout=4"]),
+        ("thread", ["-n2", "-o", "timeout=4"]),
     ],
-    ids=["signal", "thread", "workers"],
+    ids=["signal", "thread, in workers"],
 )
 def test_waits_end_before_the_tests_own_timeout_and_say_so(
     pytester: pytest.Pytester, fake_cluster: FakeCluster, method: str, options: list[str]
