@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from e2e.faults.answer_families import ANSWER_FAMILIES
 from e2e.faults.catalogue import ALL
 from e2e.faults.cluster_families import CLUSTER_FAMILIES
 from e2e.faults.families import FAMILIES
@@ -70,7 +71,7 @@ def faults() -> str:
 
 def families() -> str:
     """Return the waits that are put to every fault."""
-    every = (*FAMILIES, *WORKLOAD_FAMILIES, *STORAGE_FAMILIES, *CLUSTER_FAMILIES)
+    every = (*FAMILIES, *WORKLOAD_FAMILIES, *STORAGE_FAMILIES, *CLUSTER_FAMILIES, *ANSWER_FAMILIES)
     rows = [(family.title, str(family.watches or "none")) for family in every]
     return table(("wait", "watches"), rows)
 

@@ -13,7 +13,13 @@ from pytest_kwait.api import outage
 from pytest_kwait.cache import shared_informer
 from pytest_kwait.cache.reflector import Reflector
 from pytest_kwait.engine import error_policy, evidence, stream
-from pytest_kwait.resources import api_server, pod_info
+from pytest_kwait.resources import (
+    api_server,
+    node_agents,
+    pod_info,
+    responding,
+    service_answers,
+)
 from pytest_kwait.wait import Backoff
 
 from .families import Place
@@ -39,6 +45,9 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "INACTIVITY", _SILENCE)
     monkeypatch.setattr(pod_info, "PER_HOST", _SILENCE)
     monkeypatch.setattr(api_server, "PER_LOOK", _SILENCE)
+    monkeypatch.setattr(node_agents, "PER_NODE", _SILENCE)
+    monkeypatch.setattr(responding, "PER_POD", _SILENCE)
+    monkeypatch.setattr(service_answers, "PER_ANSWER", _SILENCE)
     patient = partial(Reflector, backoff=_PAUSES, list_timeout=_SILENCE, inactivity=_SILENCE)
     monkeypatch.setattr(shared_informer, "Reflector", patient)
 

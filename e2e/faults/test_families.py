@@ -15,6 +15,7 @@ import pytest
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.engine import evidence
 
+from .answer_families import ANSWER_FAMILIES
 from .catalogue import FAULTS, REFUSALS, SILENCES, TOO_BUSY, Door, Fault
 from .cluster_families import CLUSTER_FAMILIES
 from .storage_families import STORAGE_FAMILIES
@@ -38,7 +39,7 @@ LATE = 1.0
 SLACK = 3.0
 """Seconds that a machine may take for what a wait does not: it is busy with other workers."""
 
-FAMILIES = (*CLUSTER_FAMILIES, *STORAGE_FAMILIES, *WORKLOAD_FAMILIES)
+FAMILIES = (*CLUSTER_FAMILIES, *STORAGE_FAMILIES, *WORKLOAD_FAMILIES, *ANSWER_FAMILIES)
 AT_ONCE = 3
 """How many families one test has: they wait at the same time."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import in_time, retrying
 from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
 from pytest_kwait.engine.pending import PENDING, PendingWait
 from pytest_kwait.engine.report import WaitReport
@@ -84,7 +84,8 @@ def rolling_update(
         ApiError: the controller is not there, or the server refuses.
         InvalidArgument: an argument that cannot be meant, or no time for it.
         WaitFailed: the controller was deleted meanwhile, or with `strict` a replacement is stuck.
-        WaitTimeout: the count, or a replacement, did not come within the limit.
+        WaitTimeout: the count, or a replacement, did not come within the limit, or the server had
+            no answer for so long.
     """
     check_namespace(namespace)
     resource, name = parse_controller("target", target)
@@ -219,13 +220,15 @@ class _RollingUpdate:
     def _delete(self, pod: dict[str, Any]) -> None:
         limit = self.deadline.at_most(TIMEOUTS["single_call"].seconds)
         metadata = pod["metadata"]
+        name, uid = metadata["name"], metadata.get("uid")
         try:
-            retrying(
-                lambda left: self._session.delete(
-                    PODS, metadata["name"], self._namespace, uid=metadata.get("uid"), deadline=left
-                ),
-                limit,
-            )
+            with in_time(limit, f"pod {name} could not be deleted"):
+                retrying(
+                    lambda left: self._session.delete(
+                        PODS, name, self._namespace, uid=uid, deadline=left
+                    ),
+                    limit,
+                )
         except ApiError as error:
             # Gone already, or replaced by a namesake, which is new.
             if error.status not in (404, 409):
@@ -237,16 +240,19 @@ def _read(
 ) -> tuple[str, list[dict[str, Any]]]:
     """Return a controller's UID and the pods of its replica selector, sorted by name."""
     deadline = whole.at_most(TIMEOUTS["single_call"].seconds)
-    found = retrying(lambda left: session.get(resource, name, namespace, deadline=left), deadline)
-    selector = selector_of(resource, found.get("spec") or {})
-    if selector is None:
-        raise InvalidArgument("target", target, "its selector selects nothing in particular")
-    listed = retrying(
-        lambda left: session.list(
-            PODS, namespace, label_selector=selector, type=PodFields, deadline=left
-        ),
-        deadline,
-    )
+    with in_time(deadline, f"{target} could not be read"):
+        found = retrying(
+            lambda left: session.get(resource, name, namespace, deadline=left), deadline
+        )
+        selector = selector_of(resource, found.get("spec") or {})
+        if selector is None:
+            raise InvalidArgument("target", target, "its selector selects nothing in particular")
+        listed = retrying(
+            lambda left: session.list(
+                PODS, namespace, label_selector=selector, type=PodFields, deadline=left
+            ),
+            deadline,
+        )
     uid = found["metadata"].get("uid") or ""
     pods = [
         item.object

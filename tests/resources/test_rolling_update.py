@@ -111,6 +111,24 @@ def test_what_is_refused_is_an_error(client: ApiClient, session: WritingSession)
     assert len(session.written) == 1
 
 
+def test_a_server_that_fails_for_all_of_the_time(
+    client: ApiClient, session: WritingSession
+) -> None:
+    """The limit holds for what it does as well as for what it awaits."""
+    errors = [ApiError("no", status=500) for _ in range(99)]
+    session.refuse(*errors)
+    with pytest.raises(WaitTimeout) as caught:
+        rolling_update(client, "ci-1", "rc/web", 0, within=20)
+    assert str(caught.value) == "pod a could not be deleted in time: 500: no"
+    assert session.clock.monotonic() == pytest.approx(20, abs=0.1)
+
+    session.fail("get", REPLICATION_CONTROLLERS, *errors)
+    with pytest.raises(WaitTimeout) as caught:
+        rolling_update(client, "ci-1", "rc/web", 0, within=20)
+    assert str(caught.value) == "rc/web could not be read in time: 500: no"
+    assert session.clock.monotonic() == pytest.approx(40, abs=0.1)
+
+
 def test_a_controller_that_is_deleted_makes_no_more(
     client: ApiClient, session: WritingSession
 ) -> None:
