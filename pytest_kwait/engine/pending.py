@@ -11,10 +11,11 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Protocol
 
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.report import WaitReport
     from pytest_kwait.engine.timeline import Timeline
 
     # Where nothing waits, this module is all that is loaded: making a protocol costs more.
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = ["PENDING", "PendingWait", "PendingWaits"]
+__all__ = ["OUTCOMES", "PENDING", "PendingWait", "PendingWaits"]
+
+OUTCOMES = ("met", "doomed", "timed out", "error", "interrupted")
+"""How a wait can end: an error is one of the API, interrupted is whatever else ended it."""
 
 
 class PendingWait:
@@ -52,10 +56,23 @@ class PendingWait:
         self.deadline = deadline
         self.timeline = timeline
         self.started = started
-        self.doomed = False
-        """Whether it has ended because what is awaited can no longer come."""
+        self.inner = False
+        """Whether it is a part of another wait of the same thread."""
+        self.outcome = ""
+        """How it ended, one of `OUTCOMES`; empty while it lasts."""
         self.retries = 0
         """How many errors of the API it has lived through; known once it is over."""
+        self.trouble = ""
+        """The last of them, or the one that ended it; known once it is over."""
+        self.report: WaitReport | None = None
+        """The facts of one that did not come true; gathered after it is over."""
+        self.hide: Callable[[str], str] = str
+        """Takes out of a text what must not be shown."""
+
+    @property
+    def doomed(self) -> bool:
+        """Whether it has ended because what is awaited can no longer come."""
+        return self.outcome == "doomed"
 
     @property
     def left(self) -> str:
@@ -81,6 +98,7 @@ class PendingWaits:
         self._waits: dict[int, PendingWait] = {}
         self._onlookers: tuple[Onlooker, ...] = ()
         self._lock = threading.Lock()
+        self._depth = threading.local()
 
     def waits(self) -> list[PendingWait]:
         """Return them, the oldest first."""
@@ -89,12 +107,17 @@ class PendingWaits:
     @contextlib.contextmanager
     def entered(self, wait: PendingWait) -> Iterator[None]:
         """Keep a wait in the list for as long as the context lasts."""
+        depth = getattr(self._depth, "value", 0)
+        wait.inner = depth > 0
+        self._depth.value = depth + 1
         self._waits[id(wait)] = wait
         try:
             for onlooker in self._onlookers:
                 onlooker.begun(wait)
             yield
         finally:
+            self._depth.value = depth
+            wait.outcome = wait.outcome or "interrupted"
             del self._waits[id(wait)]
             for onlooker in self._onlookers:
                 onlooker.over(wait)

@@ -69,21 +69,28 @@ def wait_for_condition(
         troubles=troubles,
     )
     pending = PendingWait(condition.subject, condition.goal, deadline, judge.timeline, started)
+    pending.hide = lambda text: redaction(session.credentials())(text)
     try:
         with PENDING.entered(pending):
             try:
                 verdict = looking.run().verdict
-                pending.doomed = isinstance(verdict, Failed)
+                pending.outcome = "doomed" if isinstance(verdict, Failed) else "met"
                 pending.retries = troubles.count
             except DeadlineExceeded:
+                pending.outcome = "timed out"
                 pending.retries = troubles.count
                 raise
-            except ApiError:
+            except ApiError as error:
+                pending.outcome = "error"
                 # The last one was not lived through.
                 pending.retries = max(troubles.count - 1, 0)
+                troubles.last = error
                 raise
+            finally:
+                pending.trouble = str(troubles.last or "")
     except DeadlineExceeded:
         report = _report(session, condition, settings, judge, troubles, failed=None)
+        pending.report = report
         raise WaitTimeout(report=report) from None
     except ApiError as error:
         error.add_note(f"while waiting for {condition.subject} to {condition.goal}")
@@ -96,6 +103,7 @@ def wait_for_condition(
         raise
     if isinstance(verdict, Failed):
         report = _report(session, condition, settings, judge, troubles, failed=verdict)
+        pending.report = report
         raise WaitFailed(report=report)
     return condition.result()
 

@@ -64,17 +64,14 @@ class Counter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._depth = threading.local()
         self._count = WaitCount()
 
     def begun(self, wait: PendingWait) -> None:
         """Hear that a wait has begun."""
-        self._depth.value = getattr(self._depth, "value", 0) + 1
 
     def over(self, wait: PendingWait) -> None:
         """Hear that a wait is over."""
-        depth = self._depth.value = getattr(self._depth, "value", 1) - 1
-        outermost = depth <= 0
+        outermost = not wait.inner
         seconds = max(wait.deadline.clock.monotonic() - wait.started, 0.0) if outermost else 0.0
         with self._lock:
             self._count.add([int(outermost), seconds, int(wait.doomed), wait.retries])
