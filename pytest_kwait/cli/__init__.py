@@ -22,6 +22,7 @@ _COMMANDS = {
     "up": "start an embedded cluster",
     "down": "end a cluster that `kwait up` has started",
     "janitor": "remove what dead runs have left in a cluster, and what was kept and has expired",
+    "report": "make one report of those of several jobs",
 }
 
 

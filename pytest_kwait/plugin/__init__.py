@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.suite.definitions import OPTIONS, TIMEOUTS
+from pytest_kwait.suite.definitions import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -39,6 +39,7 @@ MODULES = (
     "pytest_kwait.plugin.progress",
     "pytest_kwait.plugin.outcomes",
     "pytest_kwait.plugin.summary",
+    "pytest_kwait.plugin.reporting",
     "pytest_kwait.plugin.preconditions",
     "pytest_kwait.plugin.sweeping",
     "pytest_kwait.plugin.readiness",
@@ -71,12 +72,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Add an option and an ini name for each setting; values of all places are read later."""
     group = parser.getgroup("kwait", "Kubernetes end-to-end waits (pytest-kwait)")
     for definition in OPTIONS:
-        default = "" if definition.default in (None, {}) else f" [{_shown(definition.default)}]"
+        default = "" if definition.default in (None, {}, ()) else f" [{_shown(definition.default)}]"
         text = f"{definition.help}{default}".replace("%", "%%")
         group.addoption(
             definition.flag,
             dest=definition.ini,
-            action="append" if definition is TIMEOUTS else "store",
+            action="append" if definition.repeatable else "store",
             metavar=definition.metavar,
             help=f"{text}; also {definition.env} and ini {definition.ini}",
         )

@@ -67,6 +67,13 @@ def _layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path
     values = {name: value for name, value in given.items() if name != TIMEOUTS.name}
     if values.get("kubeconfig"):
         values["kubeconfig"] = folder / Path(values["kubeconfig"]).expanduser()
+    if values.get("report"):
+        several = values["report"]
+        files = several if isinstance(several, list) else several.split(",")
+        # An empty name stays one, to be refused.
+        values["report"] = [
+            str(folder / Path(file.strip()).expanduser()) if file.strip() else "" for file in files
+        ]
     return settings.merged(
         values, lambda definition: _source(definition, kind), given[TIMEOUTS.name]
     )

@@ -25,9 +25,10 @@ class Definition:
         help: the help text, without the default.
         scope: `test` if a marker can set it for one test, `run` if it belongs to the whole run.
         option: whether it has an option, an environment name and an ini name.
+        repeatable: whether the option may be given several times; what comes with it is a list.
     """
 
-    __slots__ = ("default", "help", "kind", "metavar", "name", "option", "scope")
+    __slots__ = ("default", "help", "kind", "metavar", "name", "option", "repeatable", "scope")
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class Definition:
         scope: Literal["run", "test"] = "run",
         *,
         option: bool = True,
+        repeatable: bool = False,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -47,6 +49,7 @@ class Definition:
         self.help = help
         self.scope = scope
         self.option = option
+        self.repeatable = repeatable
 
     @property
     def read(self) -> Reader:
@@ -247,6 +250,15 @@ _ALL = (
         "{true,false}",
         "whether this run removes what dead runs have left in the cluster",
     ),
+    Definition(
+        "report",
+        "reports",
+        (),
+        "FILE",
+        "write a report of every wait: .html is a page to look at, .json is for `kwait report "
+        "merge`; repeatable, as environment and ini a comma-separated list",
+        repeatable=True,
+    ),
 )
 
 DEFINITIONS: Mapping[str, Definition] = {definition.name: definition for definition in _ALL}
@@ -260,6 +272,7 @@ TIMEOUTS = Definition(
     "one limit of the timeout table, for example job=5m; repeatable, as environment and ini a "
     "comma-separated list",
     "test",
+    repeatable=True,
 )
 """The option behind the table of timeouts; markers call it `timeouts`."""
 

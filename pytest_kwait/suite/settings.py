@@ -77,7 +77,8 @@ class Settings:
                 near = suggestion(name, list(DEFINITIONS))
                 raise InvalidArgument(name, raw, f"{near}the settings are {', '.join(DEFINITIONS)}")
             origin = source(definition)
-            values[name] = Setting(definition.read(raw, name, origin), origin, str(raw))
+            shown = ", ".join(raw) if isinstance(raw, list) else str(raw)
+            values[name] = Setting(definition.read(raw, name, origin), origin, shown)
         several = timeouts if isinstance(timeouts, (list, tuple)) else [timeouts]
         for raw in several:
             if raw is None:
@@ -231,6 +232,11 @@ class Settings:
         """Whether the run uses a cluster that it does not start itself."""
         named = self.kubeconfig is not None or self.context is not None
         return self.cluster == "existing" or (self.cluster == "auto" and named)
+
+    @property
+    def report(self) -> tuple[Path, ...]:
+        """Where reports of the waits are written to; empty for none."""
+        return cast("tuple[Path, ...]", self.setting("report").value)
 
     def timeouts(self) -> Timeouts:
         """Return the timeout table: named limits merged in, then all limits scaled."""

@@ -24,6 +24,7 @@ __all__ = [
     "read_path",
     "read_patterns",
     "read_pause",
+    "read_reports",
     "read_scale",
     "read_shard",
     "read_taints",
@@ -151,6 +152,17 @@ def read_path(value: Any, what: str, source: str | None) -> Path:
     if not isinstance(value, (str, Path)) or not str(value):
         raise InvalidArgument(what, value, "use the path of a file", source)
     return Path(value).expanduser()
+
+
+def read_reports(value: Any, what: str, source: str | None) -> tuple[Path, ...]:
+    """Return the paths of reports, each of a form that can be written, from a list of them."""
+    paths = []
+    for name in value if isinstance(value, (list, tuple)) else [value]:
+        if not isinstance(name, str) or Path(name).suffix.lower() not in (".html", ".json"):
+            valid = "use the path of a file that ends with .html or .json"
+            raise InvalidArgument(what, name, valid, source)
+        paths.append(Path(name))
+    return tuple(dict.fromkeys(paths))
 
 
 def read_text(value: Any, what: str, source: str | None) -> str:

@@ -1,0 +1,107 @@
+"""What a process has recorded for a report, in a file that outlives it: a line for each thing.
+
+A line is written by one call to the system and is then the system's: a process that is killed loses
+nothing that was over before. Each process has a file of its own; the controller makes one report of
+all files of its run, and `kwait report merge` does it where the controller was killed as well.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytest_kwait.suite.report_records import Explanation, RunRecord, TestRecord, WaitRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["SUFFIX", "Begun", "Entry", "Journal", "entries"]
+
+SUFFIX = ".jsonl"
+"""What the names of journals end with."""
+
+
+class Begun(msgspec.Struct, omit_defaults=True):
+    """A wait that has begun, in case that nothing more is heard of it."""
+
+    id: str
+    run: str
+    subject: str
+    goal: str
+    started: float
+    shard: str = ""
+    worker: str = ""
+    test: str = ""
+
+
+class Entry(msgspec.Struct, omit_defaults=True):
+    """A line of a journal: one of these."""
+
+    run: RunRecord | None = None
+    begun: Begun | None = None
+    wait: WaitRecord | None = None
+    explained: Explanation | None = None
+    test: TestRecord | None = None
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Entry)
+
+
+class Journal:
+    """The file of one process; safe to use from any thread.
+
+    Args:
+        path: the file; made, or added to.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._broken = False
+        self.lost = ""
+        """Why nothing is written any more; empty as long as it is."""
+
+    def write(self, entry: Entry) -> None:
+        """Add a line; what cannot be written is lost, and a test does not fail for it."""
+        line = _encoder.encode(entry) + b"\n"
+        with self._lock:
+            if self.lost:
+                return
+            # Whatever broke off is ended, so that it takes no other line with it.
+            line = b"\n" + line if self._broken else line
+            self._broken = True
+            try:
+                self._broken = os.write(self._file, line) < len(line)
+            except OSError as error:
+                self.lost = f"{self.path}: {error.strerror}"
+
+    def close(self) -> None:
+        """Write nothing more."""
+        with self._lock:
+            self.lost = self.lost or f"{self.path}: closed"
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    """Yield the lines of a journal; one that was cut off as its process was killed is none.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                yield _decoder.decode(line)
+            except msgspec.DecodeError:
+                continue

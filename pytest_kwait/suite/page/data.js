@@ -1,0 +1,99 @@
+// The report's data as objects, and how numbers are said.
+const raw = JSON.parse(document.getElementById('kwait-data').textContent);
+
+const OUTCOMES = {
+  'met': { glyph: '✓', style: 'met' },
+  'doomed': { glyph: '✕', style: 'doomed' },
+  'timed out': { glyph: '◷', style: 'late' },
+  'error': { glyph: '!', style: 'error' },
+  'interrupted': { glyph: '‖', style: 'cut' },
+  'unfinished': { glyph: '…', style: 'cut' },
+  'passed': { glyph: '✓', style: 'met' },
+  'failed': { glyph: '✕', style: 'doomed' },
+  'crashed': { glyph: '✕', style: 'doomed' },
+  'skipped': { glyph: '–', style: 'cut' },
+  'xfailed': { glyph: '–', style: 'cut' },
+  'rerun': { glyph: '↻', style: 'cut' },
+};
+const BAD_TESTS = new Set(['failed', 'error', 'crashed']);
+
+const runs = raw.runs;
+const waits = raw.waits.map((row, index) => {
+  const text = (at) => raw.texts[row[at] || 0];
+  const changes = [];
+  for (let at = 0; at < (row[8] || []).length; at += 2) {
+    changes.push({ at: row[8][at], text: raw.texts[row[8][at + 1]] });
+  }
+  return {
+    index, run: row[0], worker: text(1), test: text(2), subject: text(3), goal: text(4),
+    start: row[5], ms: row[6] || 0, outcome: text(7), changes,
+    retries: row[9] || 0, trouble: text(10), headline: text(11),
+    inner: Boolean(row[12]), leftOut: row[13] || 0,
+    bad: text(7) !== 'met', evidence: raw.evidence[index] || null,
+  };
+});
+
+// Tests by what they waited for; the last of several attempts says how a test ended.
+const tests = new Map();
+function testOf(run, name) {
+  const key = `${run}\n${name}`;
+  if (!tests.has(key)) {
+    tests.set(key, {
+      run, name, worker: '', outcome: '', ms: 0, text: '', waited: 0, count: 0, waits: [], bad: false,
+    });
+  }
+  return tests.get(key);
+}
+for (const [run, worker, name, outcome, ms, text] of raw.tests) {
+  const test = testOf(run, raw.texts[name]);
+  Object.assign(test, {
+    worker: raw.texts[worker], outcome: raw.texts[outcome], ms: test.ms + ms, text: raw.texts[text],
+  });
+  test.bad = BAD_TESTS.has(test.outcome);
+}
+for (const wait of waits) {
+  if (!wait.test) continue;
+  const test = testOf(wait.run, wait.test);
+  test.waits.push(wait);
+  test.worker = test.worker || wait.worker;
+  if (!wait.inner) { test.waited += wait.ms; test.count += 1; }
+}
+// Of a test whose worker was killed, pytest knows the beginning alone.
+for (const test of tests.values()) test.ms = Math.max(test.ms, Math.min(test.waited, test.outcome === 'crashed' ? Infinity : 0));
+
+function duration(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+  const seconds = Math.round(ms / 1000);
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  return hours ? `${hours}h ${minutes}m` : `${minutes}m ${String(seconds % 60).padStart(2, '0')}s`;
+}
+
+// UTC, as the logs of CI systems have it.
+function clockTime(ms, digits = 19) {
+  const date = new Date(raw.base * 1000 + ms);
+  return Number.isNaN(date.getTime()) ? 'unknown' : date.toISOString().slice(11, digits);
+}
+function dateTime(seconds) {
+  const date = new Date(seconds * 1000);
+  if (Number.isNaN(date.getTime())) return 'unknown';
+  return `${date.toISOString().slice(0, 10)} ${date.toISOString().slice(11, 16)} UTC`;
+}
+
+function counted(count, one, many) {
+  return `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
+}
+
+function place(thing) {
+  const run = runs[thing.run];
+  const parts = [];
+  if (run && run.shard) parts.push(`shard ${run.shard}`);
+  if (runs.length > 1 && run && !run.shard) parts.push(`run ${run.name}`);
+  if (thing.worker) parts.push(thing.worker);
+  return parts.join(' · ');
+}
+
+function seen(wait) {
+  const last = wait.changes[wait.changes.length - 1];
+  return last ? last.text : 'nothing seen yet';
+}

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.report.samples import night
+from pytest_kwait.cli import main
+from pytest_kwait.suite.report_file import write_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for shard in (1, 2):
+        report = night(40, shards=2)
+        for run in report.runs:
+            run.exit_status = 0
+        report.runs = [report.runs[shard - 1]]
+        id = report.runs[0].id
+        report.waits = [wait for wait in report.waits if wait.run == id]
+        report.tests = [test for test in report.tests if test.run == id]
+        write_report(report, tmp_path / f"{shard}.json")
+    return tmp_path
+
+
+def test_shards_become_one_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "merge", "1.json", "2.json", "-o", "all.html"]) == 0
+    assert main(["report", "merge", "2.json", "1.json", "1.json", "-o", "all.json"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "all.html: 40 waits of 2 runs\nall.json: 40 waits of 2 runs\n"
+    assert said.err == ""
+    assert "kwait-data" in (folder / "all.html").read_text()
+    assert len(json.loads((folder / "all.json").read_bytes())["waits"]) == 40
+
+
+def test_a_shard_that_is_missing_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "merge", "2.json", "-o", "all.html"]) == 0
+    assert capsys.readouterr().err == "kwait report: not in this report: shard 1/2\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("none.json", "it cannot be read: No such file or directory"),
+        ("cut.json", "it is no whole JSON: Input data was truncated"),
+        (
+            "other.json",
+            "it is no report: --kwait-report FILE.json writes one, as kwait_report=1",
+        ),
+        (
+            "later.json",
+            "it is a report of version 9, and this pytest-kwait reads version 1; use the "
+            "pytest-kwait that wrote it",
+        ),
+        ("r.html.partial", "no run has recorded anything there"),
+        ("empty.jsonl", "no run has recorded anything there"),
+    ],
+)
+def test_a_file_that_is_no_report(
+    folder: Path, capsys: pytest.CaptureFixture[str], file: str, message: str
+) -> None:
+    (folder / "cut.json").write_bytes((folder / "1.json").read_bytes()[:-100])
+    (folder / "other.json").write_text('{"tests": []}')
+    (folder / "later.json").write_text('{"kwait_report": 9}')
+    (folder / "r.html.partial").mkdir()
+    (folder / "empty.jsonl").write_text("")
+    assert main(["report", "merge", "1.json", file, "-o", "all.html"]) == 2
+    assert capsys.readouterr().err == f"kwait report: FILE={file!r} is not valid: {message}\n"
+    assert not (folder / "all.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("all.txt", "use the path of a file that ends with .html or .json"),
+        ("no/all.html", "there is no folder no; make it first"),
+    ],
+)
+def test_an_output_that_cannot_be_written(
+    folder: Path, capsys: pytest.CaptureFixture[str], output: str, message: str
+) -> None:
+    assert main(["report", "merge", "1.json", "-o", output]) == 2
+    said = capsys.readouterr().err
+    assert said == f"kwait report: --output={output!r} is not valid: {message}\n"
+
+
+def test_an_action_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["report"])
+    said = capsys.readouterr().err
+    assert said == "kwait report: the following arguments are required: ACTION\n"

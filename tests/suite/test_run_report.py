@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.suite import run_report
+from pytest_kwait.suite.journal import Begun, Entry
+from pytest_kwait.suite.report_records import (
+    Explanation,
+    RunRecord,
+    TestRecord,
+    VerdictChange,
+    WaitRecord,
+)
+from pytest_kwait.suite.run_report import RunReport, assembled, decoded, encoded, merged, notes
+
+
+def run(id: str = "r1", shard: str = "", ended: float | None = 100.0, **more: Any) -> RunRecord:
+    return RunRecord(id, id, more.pop("started", 1.0), ended, shard, **more)
+
+
+def wait(id: str, started: float = 10.0, outcome: str = "met", **more: Any) -> WaitRecord:
+    return WaitRecord(
+        id, more.pop("run", "r1"), "pod ns/p", "be ready", started, 1.0, outcome, **more
+    )
+
+
+def check(test: str, outcome: str, run: str = "r1", ended: float = 20.0) -> TestRecord:
+    return TestRecord(f"{run}.{test}", run, test, outcome, ended)
+
+
+def report(*records: Any) -> RunReport:
+    return assembled(
+        Entry(
+            run=record if isinstance(record, RunRecord) else None,
+            wait=record if isinstance(record, WaitRecord) else None,
+            test=record if isinstance(record, TestRecord) else None,
+        )
+        for record in records
+    )
+
+
+def ids(found: RunReport) -> list[str]:
+    return [each.id for each in found.waits]
+
+
+def test_json_says_the_same_as_the_report() -> None:
+    one = wait("a", changes=[VerdictChange(0.5, "no")], text="ü </script>", evidence={"pods": []})
+    found = report(run(tests={"passed": 2}), one, check("t", "failed"))
+    assert decoded(encoded(found), "FILE", "x") == found
+    assert json.loads(encoded(found))["kwait_report"] == 1
+
+
+def test_waits_are_in_the_order_that_they_began() -> None:
+    assert ids(report(run(), wait("b", 12.0), wait("a", 11.0), wait("c", 11.0))) == ["a", "c", "b"]
+
+
+def test_tests_that_neither_waited_nor_failed_are_left_out() -> None:
+    found = report(
+        run(), wait("a", test="waits"), check("waits", "passed"), check("idle", "passed"),
+        check("bad", "failed"), check("setup", "error"), check("gone", "crashed"),
+    )  # fmt: skip
+    assert sorted(each.test for each in found.tests) == ["bad", "gone", "setup", "waits"]
+
+
+def test_evidence_finds_its_wait() -> None:
+    explained = Explanation("a", "headline", "text", {"pods": []})
+    found = assembled([Entry(run=run()), Entry(wait=wait("a")), Entry(explained=explained)])
+    assert (found.waits[0].headline, found.waits[0].text, found.waits[0].evidence) == (
+        "headline",
+        "text",
+        {"pods": []},
+    )
+
+
+@pytest.mark.parametrize(
+    ("rest", "seconds"),
+    [
+        ([], 0.0),
+        ([Entry(wait=wait("b", 13.0))], 4.0),
+        ([Entry(wait=wait("b", 13.0)), Entry(test=check("t", "crashed", ended=12.5))], 2.5),
+        # An attempt before is none of this one's business.
+        ([Entry(test=check("t", "rerun", ended=9.0))], 0.0),
+    ],
+    ids=["nothing after", "the last of the run", "its test", "an attempt before"],
+)
+def test_a_wait_whose_process_was_killed_is_unfinished(rest: list[Entry], seconds: float) -> None:
+    begun = Begun("a", "r1", "pod ns/p", "be ready", 10.0, "1/2", "gw0", "t")
+    found = assembled([Entry(run=run(ended=None)), Entry(begun=begun), *rest])
+    assert [(each.outcome, each.seconds) for each in found.waits if each.id == "a"] == [
+        ("unfinished", seconds)
+    ]
+
+
+def test_the_same_wait_is_in_a_merged_report_once() -> None:
+    one = report(run(), wait("a"), wait("b"), check("t", "failed"))
+    both = merged([one, report(run(), wait("b"), wait("c"))])
+    assert (ids(both), len(both.runs), len(both.tests)) == (["a", "b", "c"], 1, 1)
+    assert encoded(merged([both, one, both])) == encoded(both)
+
+
+def test_the_order_of_the_files_does_not_matter() -> None:
+    parts = [
+        report(
+            run(f"r{n}", f"{n}/4", started=float(n)),
+            *(wait(f"r{n}.{m}", random.Random(m).uniform(1, 9), run=f"r{n}") for m in range(20)),
+            check("t", "failed", f"r{n}", float(n)),
+        )
+        for n in range(1, 5)
+    ]
+    first = encoded(merged(decoded(encoded(part), "FILE", "x") for part in parts))
+    for seed in range(5):
+        random.Random(seed).shuffle(parts)
+        assert encoded(merged(decoded(encoded(part), "FILE", "x") for part in parts)) == first
+
+
+def test_what_is_known_better_wins() -> None:
+    killed = report(run(ended=None), wait("a", outcome="unfinished"), wait("b"))
+    whole = report(run(), wait("a", outcome="doomed", text="why"), wait("b", text="why not"))
+    for order in ([killed, whole], [whole, killed]):
+        both = merged(decoded(encoded(part), "FILE", "x") for part in order)
+        assert [(each.outcome, each.text) for each in both.waits] == [
+            ("doomed", "why"),
+            ("met", "why not"),
+        ]
+        assert both.runs[0].ended == 100.0
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "it is no whole JSON: Input data was truncated"),
+        (b'{"kwait_report":1,"runs":[', "it is no whole JSON: Input data was truncated"),
+        (b"<html>", "it is no whole JSON: JSON is malformed: invalid character (byte 0)"),
+        (b"[]", "it is no report: --kwait-report FILE.json writes one, as kwait_report=1"),
+        (b'{"a":1}', "it is no report: --kwait-report FILE.json writes one, as kwait_report=1"),
+        (
+            b'{"kwait_report":2,"lanes":[]}',
+            "it is a report of version 2, and this pytest-kwait reads version 1; use the "
+            "pytest-kwait that wrote it",
+        ),
+        (
+            b'{"kwait_report":1,"runs":[],"waits":[{"id":7}],"tests":[]}',
+            "it is a broken report: Expected `str`, got `int` - at `$.waits[0].id`",
+        ),
+        (
+            b'{"kwait_report":1}',
+            "it is a broken report: Object missing required field `runs`",
+        ),
+    ],
+    ids=["empty", "truncated", "html", "list", "other", "version", "wrong", "lacking"],
+)
+def test_what_is_no_report(data: bytes, message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        decoded(data, "FILE", "x.json")
+    assert str(caught.value) == f"FILE='x.json' is not valid: {message}"
+
+
+def test_a_report_is_bounded_and_keeps_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_report, "WAITS", 3)
+    monkeypatch.setattr(run_report, "EVIDENCE", 100)
+    waits = [wait(f"w{n}", 10.0 + n) for n in range(20)]
+    waits[7].outcome, waits[7].text = "doomed", "x" * 90
+    waits[8].outcome, waits[8].text = "doomed", "x" * 90
+    waits[9].seconds = 50.0
+    found = report(run(), *waits)
+    assert [(each.id, bool(each.text)) for each in found.waits] == [
+        ("w7", True),
+        ("w8", False),
+        ("w9", False),
+    ]
+    assert notes(found) == [
+        "run r1: 17 waits are left out; those that did not come true and the slowest are kept "
+        "first",
+        "run r1: the evidence of 1 waits is left out",
+    ]
+
+
+def test_what_a_reader_must_know() -> None:
+    found = merged(
+        [
+            report(run("a", "1/3")),
+            report(run("b", "1/3", ended=None, started=2.0)),
+            report(run("c", started=3.0, lost="gw1.jsonl: No space left on device")),
+        ]
+    )
+    assert notes(found) == [
+        "not in this report: shards 2/3, 3/3",
+        "shard 1/3 is here 2 times: runs a, b",
+        "run b (shard 1/3) was killed: here is what was over until then",
+        "run c could not record everything: gw1.jsonl: No space left on device",
+    ]
+
+
+def test_many_missing_shards_are_not_all_listed() -> None:
+    (note,) = notes(report(run("a", "1/20")))
+    assert note.endswith("9/20, 10/20, 11/20 and 9 more")
