@@ -1,0 +1,88 @@
+"""The report of 10,000 waits in headless Chromium: bars 5 MB, and twice a static table's time.
+
+Run it as `python -m benchmarks.report_10000 [ROUNDS]`; it needs a browser, as e2e/report does.
+Peer: the plainest page of the same waits, a table with a row for each, that is scrolled to its end.
+The report has to do more until it counts as used: it is laid out with its timeline, filtered by a
+word, scrolled to its end, and a wait is opened. Both are opened anew each round.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.pairs import measure, seconds
+from e2e.report.browser import Browser
+from e2e.report.program import MISSING, find_browser
+from e2e.report.samples import night, static_table
+from pytest_kwait.suite.report_page import page
+
+BAR = 2.0
+BYTES = 5_000_000
+WAITS = 10_000
+
+_SHOWN = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+_TABLE = f"""(async () => {{
+  scrollTo(0, document.documentElement.scrollHeight);
+  await {_SHOWN};
+  return document.querySelectorAll('tr').length;
+}})()"""
+_REPORT = f"""(async () => {{
+  await {_SHOWN};
+  const input = document.querySelector('.filters input');
+  input.value = 'deployment';
+  input.dispatchEvent(new Event('input'));
+  const scroll = document.querySelector('.scroll');
+  scroll.scrollTop = scroll.scrollHeight;
+  await {_SHOWN};
+  scroll.querySelector('.rows .row:last-child').click();
+  await {_SHOWN};
+  return document.querySelector('dialog[open] dl').children.length;
+}})()"""
+
+
+def main() -> int:
+    """Print size and ratio; exit 1 above a bar."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    path = find_browser()
+    if path is None:
+        print(MISSING)
+        return 69
+    # A test that failed made no second wait.
+    report = night(WAITS + 300, shards=4, workers=4)
+    report.waits = report.waits[:WAITS]
+    with tempfile.TemporaryDirectory() as folder:
+        ours, peer = Path(folder, "ours.html"), Path(folder, "peer.html")
+        ours.write_text(page(report), encoding="utf-8")
+        peer.write_text(static_table(report), encoding="utf-8")
+        size = ours.stat().st_size
+        Path(folder, "browser").mkdir()
+        browser = Browser(path, Path(folder, "browser"))
+
+        def opened(file: Path, use: str, least: int) -> float:
+            tab = browser.open("about:blank")
+
+            def once() -> None:
+                tab.load(file.as_uri())
+                assert tab.read(use) >= least
+
+            taken = seconds(once)
+            tab.close()
+            return taken
+
+        try:
+            pairs = measure(
+                lambda: opened(ours, _REPORT, 8), lambda: opened(peer, _TABLE, WAITS), rounds
+            )
+        finally:
+            browser.close()
+    print(f"{WAITS} waits")
+    print(pairs.lines("report: opened, filtered, scrolled, used", "static table: opened, scrolled"))
+    ratio = pairs.median_ratio
+    print(f"  median ratio {ratio:.2f}, bar {BAR:g}; {size / 1e6:.2f} MB, bar {BYTES / 1e6:g} MB")
+    return int(ratio > BAR or size > BYTES)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
