@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.raising import raises
+from e2e.workloads.manifest import hold_to_quota
 from e2e.workloads.sets import TYPO, daemon_set
 from pytest_kwait import WaitFailed
 
@@ -64,3 +65,13 @@ def test_a_stuck_pod(
         wait_for_daemon_set_running_on_all_nodes("agent", grace="500ms")
     with raises(WaitFailed, "pod agent-.*: InvalidImageName"):
         wait_for_daemon_set_status("agent", grace="500ms")
+
+
+@pytest.mark.needs("quota")
+def test_pods_beyond_a_quota(kwait: Bench, wait_for_daemon_set_status: Wait) -> None:
+    """Its status does not say so, its events do."""
+    hold_to_quota(kwait, pods="0")
+    kwait.create(daemon_set("agent"))
+
+    with raises(WaitFailed, 'FailedCreate: pods "agent-\\S+" is forbidden: exceeded quota: few'):
+        wait_for_daemon_set_status("agent", timeout="2m", grace="500ms")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.raising import raises
+from e2e.workloads.manifest import hold_to_quota
 from e2e.workloads.sets import TYPO, stateful_set
 from pytest_kwait import WaitFailed, WaitTimeout
 
@@ -116,3 +117,14 @@ def test_more_than_the_set_is_to_have(
 
     with raises(WaitFailed, "the set is to have 1 replica: web-0"):
         wait_for_stateful_set_status_replicas("web", 2, grace="500ms")
+
+
+@pytest.mark.needs("quota")
+def test_pods_beyond_a_quota(kwait: Bench, wait_for_stateful_set_running_and_ready: Wait) -> None:
+    """Its status does not say so, its events do; what the quota has comes all the same."""
+    hold_to_quota(kwait, pods="1")
+    kwait.create(stateful_set("web", 2))
+
+    assert names(wait_for_stateful_set_running_and_ready("web", 1)) == ["web-0"]
+    with raises(WaitFailed, 'FailedCreate: .*pods "web-1" is forbidden: exceeded quota: few'):
+        wait_for_stateful_set_running_and_ready("web", 2, timeout="2m", grace="500ms")

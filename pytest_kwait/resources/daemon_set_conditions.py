@@ -90,10 +90,19 @@ class _DaemonSetCondition(WorkloadCondition):
         """Return the source of its pods."""
         doom = run_doom if self._trait is present else member_doom
         uid = next(iter(self.workload.uids()), "")
-        self._counted = DaemonPods(uid, self._trait, doom, self._nodes)
+        self._counted = DaemonPods(uid, self._noted, doom, self._nodes)
         return (
             Source(PODS, self.namespace, self._counted, selector=selector, fields=SetPodFields),
         )
+
+    def _noted(self, pod: dict[str, Any]) -> bool:
+        self.refusals.made(pod)
+        return self._trait(pod)
+
+    def lacks_pods(self) -> bool:
+        """Return whether nodes that are to have a pod have none, by the set's own count."""
+        there = count_of(self.current, "currentNumberScheduled")
+        return there < count_of(self.current, "desiredNumberScheduled")
 
     @property
     def tally(self) -> DaemonPods | None:

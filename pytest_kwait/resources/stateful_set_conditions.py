@@ -80,10 +80,15 @@ class _StatefulSetCondition(WorkloadCondition):
 
     def _judge(self, pod: dict[str, Any], place: int, before: Doom | None) -> State:
         """Say what a pod counts as: ready, or why it will not be."""
+        self.refusals.made(pod)
         if running_ready(pod):
             return State("ready", (_MET,))
         doom = stateful_pod_doom(self.current, pod, before, member_doom)
         return State(_unready(pod), doom=doom)
+
+    def _lacks(self, wanted: int) -> bool:
+        there = count_of(self.current, "replicas")
+        return there < min(wanted, replicas_of(self.current))
 
     def _too_few(self, wanted: int) -> Failed | None:
         """Return the verdict where the set is to have less than `wanted` pods."""
@@ -125,6 +130,7 @@ class StatefulSetPods(_StatefulSetCondition):
         )
 
     def _judge(self, pod: dict[str, Any], place: int, before: Doom | None) -> State:
+        self.refusals.made(pod)
         ready = place < self._ready
         if phase_of(pod) == "Running" and running_ready(pod) == ready:
             return State("ready" if ready else "Running, not ready", (_MET,), keep=True)
@@ -135,6 +141,10 @@ class StatefulSetPods(_StatefulSetCondition):
             rule = member_doom if ready else run_doom
             doom = stateful_pod_doom(self.current, pod, before, rule)
         return State(label, doom=doom)
+
+    def lacks_pods(self) -> bool:
+        """Return whether the set has fewer pods than awaited, and is to have more."""
+        return self._lacks(self._wanted)
 
     def verdict(self) -> Verdict:
         """Judge by the pods; the set's spec and its stuck pods say whether they can come."""
@@ -201,6 +211,10 @@ class StatefulSetPod(_StatefulSetCondition):
         self._uid = pod["metadata"].get("uid") or self._pod
         return State(state.label, state.counts, keep=_MET in state.counts, doom=state.doom)
 
+    def lacks_pods(self) -> bool:
+        """Return whether the set has not come to the pod yet."""
+        return self._lacks(self._ordinal - first_ordinal(self.current) + 1)
+
     def verdict(self) -> Verdict:
         """Judge by the pod; while it is missing, by those that come before it."""
         absent = self.workload.absence()
@@ -251,6 +265,10 @@ class StatefulSetStatus(_StatefulSetCondition):
         self._field = field
         self._wanted = check_count("count", count)
         super().__init__(namespace, stateful_set, f"have status.{field} {count}")
+
+    def lacks_pods(self) -> bool:
+        """Return whether the set has fewer pods than are to be counted, and is to have more."""
+        return self._lacks(self._wanted)
 
     def verdict(self) -> Verdict:
         """Judge by the status of the present generation, and by the pods that are stuck."""

@@ -12,6 +12,7 @@ from pytest_kwait.engine.verdicts import Failed, Pending
 from pytest_kwait.resources.controllers import selector_of
 from pytest_kwait.resources.owned_pods import ALIVE, OwnedPods
 from pytest_kwait.resources.pod_sets import SetPodFields
+from pytest_kwait.resources.refusals import Refusals
 from pytest_kwait.resources.workload_states import generation_lag
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class WorkloadCondition:
         self._sources: tuple[Source, ...] = (self._first,)
         self._selected_for = ""
         self._selector: str | None = None
+        self.refusals = Refusals(namespace, "")
 
     @property
     def subject(self) -> str:
@@ -93,6 +95,7 @@ class WorkloadCondition:
         if uid and uid != self._selected_for:
             # The selectors of these kinds cannot be changed.
             self._selected_for = uid
+            self.refusals = Refusals(self.namespace, uid)
             self._selector = selector_of(self.workload.resource, self.workload.spec)
             if self._selector is not None:
                 self._sources = (self._first, *self.owned(self._selector))
@@ -111,6 +114,20 @@ class WorkloadCondition:
             return absent
         lag = generation_lag(self.workload.current)
         return (self.workload.ending() or Pending(lag)) if lag else None
+
+    def inquiry(self) -> Source | None:
+        """Return its events while pods are missing that it has been told to make."""
+        if self.unjudged() is not None or self.workload.ending() is not None:
+            return None
+        return self.refusals.source if self.lacks_pods() else None
+
+    def finding(self) -> Failed | None:
+        """Judge by whether the last pod was refused."""
+        return self.refusals.finding()
+
+    def lacks_pods(self) -> bool:
+        """Return whether pods are missing that are awaited; False where its status says why."""
+        return False
 
     @property
     def current(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Jobs whose pods are refused, of which only events tell: when those are listed, and believed."""
+"""Refused pods of which only events tell: when those are listed, and when they are believed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.api.resource import EVENTS, JOBS, PODS
+from pytest_kwait.api.resource import DAEMON_SETS, EVENTS, JOBS, PODS, STATEFUL_SETS
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.tally import Doom
 from pytest_kwait.engine.verdicts import Patience
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
+from pytest_kwait.resources.daemon_sets import daemon_set_running_on_all_nodes, daemon_set_status
 from pytest_kwait.resources.doom.replica_failures import creation_failure_doom
 from pytest_kwait.resources.job_statuses import job_condition, job_ready, job_state, job_suspend
 from pytest_kwait.resources.jobs import (
@@ -20,6 +21,11 @@ from pytest_kwait.resources.jobs import (
     job_finish,
     job_pods_running,
     job_pods_succeeded,
+)
+from pytest_kwait.resources.stateful_sets import (
+    stateful_set_pod_ready,
+    stateful_set_running_and_ready,
+    stateful_set_status_ready_replicas,
 )
 from tests.engine.fake_session import FakeSession, job, pod
 
@@ -245,6 +251,61 @@ def test_whatever_needs_pods(
     with pytest.raises(WaitFailed if doomed else WaitTimeout) as caught:
         wait(found, awaited())
     assert ("exceeded quota" in caught.value.evidence["reason"]) is doomed
+
+
+def of_set(resource: Any, status: dict[str, Any], *events: dict[str, Any]) -> FakeSession:
+    found = FakeSession()
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}}
+    metadata = {"name": "web", "uid": "uid-sleepers", "generation": 1}
+    whole = {"observedGeneration": 1, **status}
+    found.put(resource, {"metadata": metadata, "spec": spec, "status": whole})
+    for each in events:
+        found.put(EVENTS, each)
+    return found
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("awaited", "doomed"),
+    [
+        (lambda: stateful_set_running_and_ready("ci-1", "web", 2), True),
+        (lambda: stateful_set_status_ready_replicas("ci-1", "web", 2), True),
+        (lambda: stateful_set_pod_ready("ci-1", "web", "web-1"), True),
+        (lambda: stateful_set_pod_ready("ci-1", "web", "web-0"), False),
+        (lambda: stateful_set_running_and_ready("ci-1", "web", 1), False),
+    ],
+)
+def test_pods_of_a_stateful_set(mode: Any, awaited: Callable[[], Any], doomed: bool) -> None:
+    """Those that it has may still become ready; what it is refused is missing for good."""
+    found = of_set(STATEFUL_SETS, {"replicas": 1}, event("e1", 0))
+
+    with pytest.raises(WaitFailed if doomed else WaitTimeout) as caught:
+        wait(found, awaited(), mode=mode, poll=1.0, timeout=100.0)
+    assert ("exceeded quota" in caught.value.evidence["reason"]) is doomed
+    assert found.clock.monotonic() == (45.0 if doomed else 100.0)
+
+
+def test_a_younger_pod_of_a_stateful_set() -> None:
+    found = of_set(STATEFUL_SETS, {"replicas": 1}, event("e1", 0))
+    owner = [{"controller": True, "uid": "uid-sleepers"}]
+    more = {"creationTimestamp": "2026-01-01T00:00:01Z", "ownerReferences": owner}
+    found.put(PODS, pod("web-0", labels={"app": "web"}, metadata=more))
+
+    with pytest.raises(WaitTimeout):
+        wait(found, stateful_set_running_and_ready("ci-1", "web", 2))
+
+
+@pytest.mark.parametrize(
+    "awaited", [daemon_set_running_on_all_nodes, daemon_set_status], ids=["pods", "status"]
+)
+@pytest.mark.parametrize("there", [0, 1])
+def test_pods_of_a_daemon_set(awaited: Callable[..., Any], there: int) -> None:
+    counts = {"desiredNumberScheduled": 1, "currentNumberScheduled": there}
+    found = of_set(DAEMON_SETS, counts, event("e1", 0, SECURITY))
+
+    with pytest.raises(WaitTimeout if there else WaitFailed) as caught:
+        wait(found, awaited("ci-1", "web"))
+    assert ("violates PodSecurity" in caught.value.evidence["reason"]) is (not there)
 
 
 @pytest.mark.parametrize(
