@@ -8,19 +8,21 @@ the run itself uses, wherever they turn up.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["HIDDEN", "redaction"]
+__all__ = ["HIDDEN", "redacted_object", "redaction"]
 
 HIDDEN = "(hidden)"
 
 _KEYS = (
     r"(?:[\w-]*(?:token|password|passwd|secret[_-]?key|api[_-]?key|client-key-data|private[_-]?key)"
-    r"|pwd)"
+    r"|(?:[\w-]*-)?pwd)"
 )
+# Where a word with all its dashes begins: a start within one would be tried for each of them.
+_START = r"(?<![\w-])"
 
 _FORMS = tuple(
     (re.compile(pattern, flags), rf"{kept}{HIDDEN}")
@@ -43,14 +45,28 @@ _FORMS = tuple(
         (r"\beyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?", "", 0),
         (r"((?:set-)?cookie[\"']?\s*:\s*[\"']?)[^\"'\n]+", r"\1", re.IGNORECASE),
         # token=abc in a query, a command or an environment.
-        (rf"(\b{_KEYS}[\"']?\s*=\s*[\"']?)[^\s\"',;&]{{3,}}", r"\1", re.IGNORECASE),
+        (rf"({_START}{_KEYS}[\"']?\s*=\s*[\"']?)[^\s\"',;&]{{3,}}", r"\1", re.IGNORECASE),
         # token: abc in YAML or JSON; after a colon prose may follow, which has no digits.
-        (rf"(\b{_KEYS}[\"']?\s*:\s*[\"']?)(?=\S*\d)[^\s\"',;&]{{6,}}", r"\1", re.IGNORECASE),
-        (rf"(\b{_KEYS}\"\s*:\s*\")[^\"]+", r"\1", re.IGNORECASE),
+        (rf"({_START}{_KEYS}[\"']?\s*:\s*[\"']?)(?=\S*\d)[^\s\"',;&]{{6,}}", r"\1", re.IGNORECASE),
+        (rf"({_START}{_KEYS}\"\s*:\s*\")[^\"]+", r"\1", re.IGNORECASE),
         # https://user:password@host
         (r"(\b\w+://[^\s/:@]*:)[^\s/@]+(?=@)", r"\1", 0),
     )
 )
+
+_HINTS = (
+    "private key",
+    "authoriz",
+    "bearer",
+    "eyj",
+    "cookie",
+    "token",
+    "passw",
+    "key",
+    "pwd",
+    "://",
+)
+"""Each form has one of these: most texts have none, and need not be searched for any form."""
 
 # The data of a Secret as JSON, as Go prints maps, and as YAML.
 _DATA = tuple(
@@ -62,6 +78,12 @@ _DATA = tuple(
     )
 )
 _SECRET = re.compile(r"kind\"?\s*:\s*\"?Secret\b")
+
+_KEY = re.compile(_KEYS, re.IGNORECASE)
+"""Keys of objects whose values are credentials."""
+
+_VARIABLE = re.compile(rf"{_KEYS}|pgpass|\S*(?:passw|secret|credential|token)\S*", re.IGNORECASE)
+"""Variables of containers whose values are, or lead to, credentials."""
 
 _SHORTEST = 8
 """Shorter credentials are words that may mean something else."""
@@ -81,8 +103,56 @@ def redaction(credentials: Iterable[str]) -> Callable[[str], str]:
         if _SECRET.search(text):
             for pattern, kept in _DATA:
                 text = pattern.sub(kept, text)
-        for pattern, kept in _FORMS:
-            text = pattern.sub(kept, text)
+        lowered = text.lower()
+        if any(hint in lowered for hint in _HINTS):
+            for pattern, kept in _FORMS:
+                text = pattern.sub(kept, text)
         return text
 
     return redacted
+
+
+def redacted_object(obj: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
+    """Return a copy of an object as it may be shown: without the data of Secrets, without tokens.
+
+    What a client or server notes of how the object came about is left out: the managed fields, and
+    the copy of the whole object that `kubectl apply` keeps in an annotation. Other objects than
+    Secrets keep their data, but for values under the name of a credential.
+
+    Args:
+        obj: the object, with its kind.
+        redact: what hides credentials in a text, as `redaction` gives it.
+    """
+    shown: dict[str, Any] = _redacted(obj, redact)
+    if obj.get("kind") == "Secret":
+        for field in ("data", "stringData"):
+            if isinstance(obj.get(field), dict):
+                shown[field] = dict.fromkeys(obj[field], HIDDEN)
+    metadata = shown.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+        annotations = metadata.get("annotations")
+        if isinstance(annotations, dict):
+            annotations.pop("kubectl.kubernetes.io/last-applied-configuration", None)
+    return shown
+
+
+def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_redacted(each, redact) for each in value]
+    if not isinstance(value, dict):
+        return value
+    shown = {key: _member(key, each, redact) for key, each in value.items()}
+    # A variable of a container, or a parameter of whatever has parameters.
+    name = value.get("name")
+    if isinstance(name, str) and value.get("value") and _VARIABLE.fullmatch(name):
+        shown["value"] = HIDDEN
+    return shown
+
+
+def _member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
+    if value and isinstance(value, str) and _KEY.fullmatch(key):
+        return HIDDEN
+    return _redacted(value, redact)

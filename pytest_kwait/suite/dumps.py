@@ -1,0 +1,151 @@
+"""Dumps: what namespaces, or the cluster itself, hold at a moment, gathered at once into a folder.
+
+Bounded in time by the caller and in size by the folder; whatever goes wrong is a line in the
+folder's `problems.txt`.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Self
+
+from pytest_kwait.api.resource import DAEMON_SETS, DEPLOYMENTS, EVENTS, NODES, PODS, Resource
+from pytest_kwait.api.session import Session
+from pytest_kwait.engine.redaction import redaction
+from pytest_kwait.errors import KwaitError
+from pytest_kwait.suite.artifact_folder import ArtifactFolder
+from pytest_kwait.suite.snapshot import Snapshot, container_runs, is_failing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["dump_cluster", "dump_namespaces"]
+
+WORKERS = 8
+"""Requests at a time."""
+
+LOGS = 100
+"""Logs of one namespace that are written at most, those of failing containers first."""
+
+SYSTEM = "kube-system"
+
+# The events about nodes are in the namespace that is meant where none is named.
+_NODES_EVENTS = "default"
+
+
+def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[str]:
+    """Write what is known of a cluster's own state into a folder.
+
+    Nodes, the pods of the control plane and what makes them, events, and the logs of pods there
+    that are not ready.
+
+    Args:
+        client: the client to ask with.
+        folder: where to; made if it is not there.
+        deadline: when it must be over; what is not there by then is left out.
+
+    Returns:
+        why nothing could be written, as of a full disk; empty if it could. What the cluster did
+        not tell is in the folder's `problems.txt`.
+    """
+    session = Session.of(client)
+    files = ArtifactFolder(folder, redaction(session.credentials()))
+    system = Snapshot(session, SYSTEM, files, SYSTEM, deadline)
+    with _Crew() as crew:
+        nodes = Snapshot(session, None, files, "", deadline)
+        crew.start(nodes.objects, NODES)
+        pods = crew.start(system.objects, PODS)
+        crew.start(system.events)
+        crew.start(Snapshot(session, _NODES_EVENTS, files, _NODES_EVENTS, deadline).events)
+        for resource in (DAEMON_SETS, DEPLOYMENTS):
+            crew.start(system.objects, resource)
+        failing = [pod for pod in pods() if is_failing(pod)]
+        _start_logs(crew, system, failing, files, SYSTEM)
+    files.finish()
+    return [files.trouble] if files.trouble else []
+
+
+def dump_namespaces(
+    client: ApiClient, namespaces: Sequence[str], files: ArtifactFolder, deadline: Deadline
+) -> None:
+    """Write what is in namespaces into a folder, each into one of its own name.
+
+    The objects of every kind that the server lists, events, and the logs of all containers with
+    those of their runs before.
+
+    Args:
+        client: the client to ask with.
+        namespaces: their names.
+        files: where to; problems are noted there.
+        deadline: when it must be over; what is not there by then is left out.
+    """
+    session = Session.of(client)
+    with _Crew() as crew:
+        snapshots = {name: Snapshot(session, name, files, name, deadline) for name in namespaces}
+        pods = {name: crew.start(each.objects, PODS) for name, each in snapshots.items()}
+        kinds = crew.start(_kinds, session, files, deadline)
+        for each in snapshots.values():
+            crew.start(each.events)
+            crew.start(each.itself)
+        for name, each in snapshots.items():
+            _start_logs(crew, each, pods[name](), files, name)
+        for resource in kinds():
+            for each in snapshots.values():
+                crew.start(each.objects, resource)
+
+
+class _Crew:
+    """Threads that do tasks in the order in which they are started; left once all are done."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="kwait-artifacts")
+        self._results: list[Callable[[], Any]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # What interrupts this must not wait for what has not even begun.
+        self._pool.shutdown(cancel_futures=kind is not None)
+        if kind is None:
+            for result in self._results:
+                result()
+
+    def start(self, task: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+        """Have a task done; return what waits for its result."""
+        result = self._pool.submit(task, *arguments).result
+        self._results.append(result)
+        return result
+
+
+def _start_logs(
+    crew: _Crew, snapshot: Snapshot, pods: Sequence[dict[str, Any]], files: ArtifactFolder, at: str
+) -> None:
+    runs = container_runs(pods)
+    if len(runs) > LOGS:
+        files.problem(f"logs in {at}: {len(runs) - LOGS} of {len(runs)} are left out")
+    for run in runs[:LOGS]:
+        crew.start(snapshot.log, run)
+
+
+def _kinds(session: Session, files: ArtifactFolder, deadline: Deadline) -> list[Resource]:
+    """Return the kinds whose objects are not written by somebody else."""
+    try:
+        found = session.kinds(deadline=deadline)
+    except KwaitError as error:
+        files.problem(f"kinds: {error}")
+        return []
+    return list(_listable(found))
+
+
+def _listable(found: Sequence[Resource]) -> Iterator[Resource]:
+    for resource in found:
+        # Events are the same in both of their groups.
+        apart = resource.kind == EVENTS.kind or resource.qualified == PODS.qualified
+        if resource.namespaced and "list" in resource.verbs and not apart:
+            yield resource
