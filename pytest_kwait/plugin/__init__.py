@@ -22,7 +22,7 @@ from pytest_kwait.suite.definitions import OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["FIRST", "MODULES", "activate", "is_active"]
+__all__ = ["FIRST", "MODULES", "activate", "asks", "is_active"]
 
 FIRST = (
     "pytest_kwait.plugin.running",
@@ -38,6 +38,10 @@ MODULES = (
     "pytest_kwait.plugin.distributed",
     "pytest_kwait.plugin.progress",
     "pytest_kwait.plugin.outcomes",
+    "pytest_kwait.plugin.failures",
+    "pytest_kwait.plugin.artifacts",
+    "pytest_kwait.plugin.junit",
+    "pytest_kwait.plugin.github",
     "pytest_kwait.plugin.summary",
     "pytest_kwait.plugin.reporting",
     "pytest_kwait.plugin.preconditions",
@@ -119,7 +123,7 @@ def pytest_make_collect_report(
     report = yield
     if report.result:
         config = collector.config
-        if not is_active(config) and any(_asks(node) for node in report.result):
+        if not is_active(config) and any(asks(node) for node in report.result):
             activate(config)
         if is_active(config):
             from pytest_kwait.plugin.markers import checked
@@ -130,7 +134,7 @@ def pytest_make_collect_report(
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Take part where tests wait by functions alone, or were given markers after all."""
-    if _ENGINE in sys.modules or any(_asks(item) for item in session.items):
+    if _ENGINE in sys.modules or any(asks(item) for item in session.items):
         activate(session.config)
 
 
@@ -191,7 +195,7 @@ def _is_addressed(config: pytest.Config) -> bool:
         return True
 
 
-def _asks(node: object) -> bool:
+def asks(node: object) -> bool:
     """Whether a test names a fixture or a marker of ours."""
     if not isinstance(node, pytest.Item):
         return False

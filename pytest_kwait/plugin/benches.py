@@ -116,7 +116,7 @@ def namespace_for(
     settings = run_settings(config)
     name = namespaces.make(owner, {"poll": settings.poll, "mode": settings.mode})
     advice = _EMBEDDED_ENDS if cluster.provider == "embedded" else f"look: {namespaces.hint(name)}"
-    placement = Placement(node, name, advice)
+    placement = Placement(node, name, advice, namespaces.client)
     placements(config).append(placement)
     failed = False
     try:

@@ -32,9 +32,11 @@ class Placement:
         node: the test, class, module or session that it was made for.
         namespace: its name.
         advice: how to look into it if it stays.
+        client: the client that it was made with.
     """
 
-    def __init__(self, node: Any, namespace: str, advice: str) -> None:
+    def __init__(self, node: Any, namespace: str, advice: str, client: Any) -> None:
+        self.client = client
         self.node = node
         self.namespace = namespace
         self.advice = advice

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.bound_wait import Allowance
 
-__all__ = ["allowance_of", "near_limit", "running_item"]
+__all__ = ["allowance_of", "near_limit", "running_item", "time_left"]
 
 _item_key = pytest.StashKey[pytest.Item]()
 _limit_key = pytest.StashKey["_Limit"]()
@@ -122,6 +122,16 @@ def allowance_of(item: pytest.Item | None) -> Allowance | None:
         max(limit.deadline.remaining - kept, 0.0),
         f"the test's own timeout of {format_duration(limit.seconds)} (pytest-timeout)",
     )
+
+
+def time_left(item: pytest.Item) -> float | None:
+    """Return the seconds until pytest-timeout ends a test; None without a limit.
+
+    None as well once the limit has come: whoever still runs then is not ended by it any more.
+    """
+    if _deadline_key not in item.stash:
+        return None
+    return item.stash[_deadline_key][0].remaining or None
 
 
 def near_limit(item: pytest.Item | None) -> tuple[Deadline, float] | None:

@@ -65,8 +65,9 @@ def other_kubeconfig(settings: Settings) -> bool:
 
 def _layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:
     values = {name: value for name, value in given.items() if name != TIMEOUTS.name}
-    if values.get("kubeconfig"):
-        values["kubeconfig"] = folder / Path(values["kubeconfig"]).expanduser()
+    for name in ("artifacts", "kubeconfig"):
+        if values.get(name):
+            values[name] = folder / Path(values[name]).expanduser()
     if values.get("report"):
         several = values["report"]
         files = several if isinstance(several, list) else several.split(",")

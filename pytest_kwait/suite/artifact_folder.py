@@ -33,7 +33,7 @@ def portable_name(text: str) -> str:
     """
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:_LONGEST].strip("-. ")
     # Upper and lower case are the same to some file systems.
-    if plain == text.lower() and not _RESERVED.fullmatch(plain):
+    if plain and plain == text.lower() and not _RESERVED.fullmatch(plain):
         return plain
     return "-".join(filter(None, (plain, _digest(text))))
 
@@ -125,7 +125,7 @@ class ArtifactFolder:
         content = (text if redacted else self.redact(text)).encode("utf-8", "backslashreplace")
         with self._lock:
             allowed = min(limit, self._left)
-            if allowed < min(len(content), 1024):
+            if self._left < min(len(content), limit, 1024):
                 self.problems.append(
                     f"{name} is left out: the files hold {self._size} bytes already"
                 )

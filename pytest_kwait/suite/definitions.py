@@ -237,6 +237,14 @@ _ALL = (
         "for any",
     ),
     Definition(
+        "artifacts",
+        "path",
+        None,
+        "DIR",
+        "folder to which each failed test writes one of its own: its failure, the evidence of its "
+        "waits, and the objects, events and logs of its namespace",
+    ),
+    Definition(
         "heartbeat",
         "pause",
         30.0,

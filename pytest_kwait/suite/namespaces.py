@@ -202,6 +202,11 @@ class Namespaces:
             raise
         return name
 
+    @property
+    def client(self) -> ApiClient:
+        """The client that they are made with."""
+        return self._client
+
     def existing(self, name: str, source: str) -> str:
         """Return the name of a namespace that is there and belongs to somebody else.
 

@@ -218,6 +218,11 @@ class Settings:
         return cast("int", self.setting("min_startup_pods").value)
 
     @property
+    def artifacts(self) -> Path | None:
+        """Where failed tests write what there is to know of them; None for nowhere."""
+        return cast("Path | None", self.setting("artifacts").value)
+
+    @property
     def heartbeat(self) -> float:
         """Seconds between two signs of life of the run."""
         return cast("float", self.setting("heartbeat").value)

@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.api.resource import EVENTS, JOBS, PODS, SECRETS
 from pytest_kwait.api.session import Session
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.redaction import redaction
+from pytest_kwait.engine.redaction import redacted_object, redaction
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.resources.general import general_condition
@@ -139,3 +139,60 @@ def test_credentials_of_a_client_are_known() -> None:
     found = Session.of(client).credentials()
 
     assert {"a-token-of-mine", "a-password", "dXNlcjpwYXNz"} <= found
+
+
+def test_a_word_of_many_dashes_takes_no_time() -> None:
+    # As ever newer starts within it would: hours.
+    text = "a-" * 50_000 + " token=abcdef"
+    assert redaction(())(text) == text.replace("abcdef", "(hidden)")
+
+
+def test_objects_are_shown_without_what_is_secret() -> None:
+    applied = "kubectl.kubernetes.io/last-applied-configuration"
+    secret = {
+        "kind": "Secret",
+        "metadata": {
+            "name": "keys",
+            "managedFields": [{"manager": "x"}],
+            "annotations": {applied: '{"data":{"a":"c2VjcmV0"}}', "note": "stays"},
+        },
+        "data": {"a": "c2VjcmV0", "b": ""},
+        "stringData": {"c": "plain words"},
+    }
+    assert redacted_object(secret, redaction(())) == {
+        "kind": "Secret",
+        "metadata": {"name": "keys", "annotations": {"note": "stays"}},
+        "data": {"a": "(hidden)", "b": "(hidden)"},
+        "stringData": {"c": "(hidden)"},
+    }
+    assert secret["data"] == {"a": "c2VjcmV0", "b": ""}
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        ({"name": "DB_PASSWORD", "value": "hunter2"}, {"name": "DB_PASSWORD", "value": "(hidden)"}),
+        (
+            {"name": "GITHUB_TOKEN_FILE", "value": "/x"},
+            {"name": "GITHUB_TOKEN_FILE", "value": "(hidden)"},
+        ),
+        ({"name": "COLOUR", "value": "blue"}, {"name": "COLOUR", "value": "blue"}),
+        (
+            {"name": "API_KEY", "valueFrom": {"x": "y"}},
+            {"name": "API_KEY", "valueFrom": {"x": "y"}},
+        ),
+        ({"adminPassword": "hunter2"}, {"adminPassword": "(hidden)"}),
+        ({"automountServiceAccountToken": False}, {"automountServiceAccountToken": False}),
+        ({"command": ["run", "--token=abcdef"]}, {"command": ["run", "--token=(hidden)"]}),
+        ({"message": f"refused {JWT}"}, {"message": "refused (hidden)"}),
+        ({"secretName": "keys", "number": 5}, {"secretName": "keys", "number": 5}),
+    ],
+)
+def test_parts_of_objects(part: dict[str, object], shown: dict[str, object]) -> None:
+    obj = {"kind": "ConfigMap", "data": {"a": "b"}, "deep": [part]}
+    assert redacted_object(obj, redaction(())) == {**obj, "deep": [shown]}
+
+
+@pytest.mark.parametrize("obj", [{"kind": "Secret", "data": None}, {"metadata": None}, {}])
+def test_objects_of_odd_shape(obj: dict[str, object]) -> None:
+    assert redacted_object(obj, redaction(())) == obj

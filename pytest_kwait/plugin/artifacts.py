@@ -1,0 +1,303 @@
+"""A folder for each failed test: its failure, what its waits knew, what was in its namespaces.
+
+Each process writes the folders of its own tests, at the moment a phase has failed: what a test made
+is still there then.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.plugin.distributed import run_of
+from pytest_kwait.plugin.failures import (
+    client_of,
+    failure_of,
+    namespaces_of,
+    redact_of,
+    waits_in,
+)
+from pytest_kwait.plugin.running import time_left
+from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.sharding import shard_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from pytest_kwait.plugin.failures import Failure
+    from pytest_kwait.suite.artifact_folder import ArtifactFolder
+
+__all__ = ["Collector", "artifacts_path", "shown_path"]
+
+LIMIT = 15.0
+"""Seconds that gathering may take for one test."""
+
+RUN_LIMIT = 600.0
+"""Seconds that gathering may take for all tests of a process."""
+
+_LEAST = 0.2
+"""Seconds below which gathering is not worth while."""
+
+_PART_OF_REST = 0.5
+"""The part of what is left until the test's own timeout; the rest is for its teardown."""
+
+_attempts_key = pytest.StashKey[int]()
+_folder_key: pytest.StashKey[ArtifactFolder] = pytest.StashKey()
+_dumped_key = pytest.StashKey[frozenset[str]]()
+_collector_key = pytest.StashKey["Collector"]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """End a run whose folder cannot be written to; else gather from now on."""
+    path = artifacts_path(config)
+    if path is None:
+        return
+    if not hasattr(config, "workerinput") and not config.getoption("collectonly"):
+        problem = _unwritable(path)
+        if problem:
+            given = run_settings(config).setting("artifacts")
+            valid = f"use a folder that can be made and written to ({problem})"
+            raise pytest.UsageError(
+                str(InvalidArgument("artifacts", given.given, valid, given.source))
+            )
+    collector = config.stash[_collector_key] = Collector(config, path)
+    config.pluginmanager.register(collector, "kwait-artifacts")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say where the artifacts are, and why they are not."""
+    collector = config.stash.get(_collector_key, None)
+    if collector is not None:
+        for line in collector.lines():
+            terminalreporter.line(line)
+
+
+def artifacts_path(config: pytest.Config) -> Path | None:
+    """Return the folder of the run's artifacts; None where nobody wants any."""
+    return run_settings(config).artifacts
+
+
+def shown_path(config: pytest.Config, path: str) -> str:
+    """Return a path as it is shown: from where pytest was started, if it is below that."""
+    here = config.invocation_params.dir
+    return os.path.relpath(path, here) if Path(path).is_relative_to(here) else path
+
+
+class Collector:
+    """Writes the folders of tests that fail in this process, and counts those of all.
+
+    Args:
+        config: the run's configuration.
+        path: where the folders are made.
+    """
+
+    def __init__(self, config: pytest.Config, path: Path) -> None:
+        self._config = config
+        self._path = path
+        self._left = RUN_LIMIT
+        self._tests: set[str] = set()
+        self._trouble = ""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Write the folder of a test once a phase of it has failed."""
+        if call.when == "setup":
+            item.stash[_attempts_key] = item.stash.get(_attempts_key, 0) + 1
+            if _dumped_key in item.stash:
+                del item.stash[_dumped_key]
+            if _folder_key in item.stash:
+                del item.stash[_folder_key]
+        waits = list(waits_in(call.excinfo.value if call.excinfo is not None else None))
+        report = yield
+        if report.failed:
+            failure = failure_of(report)
+            # Those of a teardown were looked into while they were there.
+            seen = (*failure.namespaces, *sorted(item.stash.get(_dumped_key, ())))
+            failure.namespaces = tuple(dict.fromkeys(seen))
+            with self._writing(item) as folder:
+                if folder is not None:
+                    part = "-teardown" if report.when == "teardown" else ""
+                    folder.write(f"failure{part}.txt", _printed(report))
+                    facts = self._evidence(item, report.when, failure, waits)
+                    folder.write(f"evidence{part}.json", facts)
+                    self._dump(item, folder)
+                    failure.folder = str(folder.path)
+                    failure.trouble = folder.trouble
+                else:
+                    failure.trouble = self._trouble
+            failure.attach(report)
+        return report
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Look into the namespaces of a test as soon as anything of its teardown fails.
+
+        When the report of the teardown is made they are gone already.
+        """
+        stack = getattr(getattr(item.session, "_setupstate", None), "stack", {})
+        for finalizers, *_ in stack.values():
+            finalizers[:] = [self._watched(item, each) for each in finalizers]
+        yield
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
+        """Count what was written, in whichever process; write what nobody else could."""
+        if not hasattr(self._config, "workerinput"):
+            self._take(report)
+        yield
+
+    def _take(self, report: pytest.TestReport) -> None:
+        if not report.failed and "kwait_failure" not in vars(report):
+            return
+        failure = failure_of(report)
+        if not failure.folder and not failure.trouble:
+            # A worker that died has written nothing; its controller tells of the test.
+            self._write_crash(report)
+            failure = failure_of(report)
+        if failure.folder:
+            self._tests.add(report.nodeid)
+        self._trouble = self._trouble or failure.trouble
+
+    def lines(self) -> Iterator[str]:
+        """Say in a line where the artifacts are, and in one why some are not."""
+        count = len(self._tests)
+        if count:
+            where = shown_path(self._config, str(self._path))
+            yield f"kwait: artifacts of {count} failed {'test' if count == 1 else 'tests'}: {where}"
+        if self._trouble:
+            yield f"kwait: artifacts could not be written: {self._trouble}"
+
+    def _write_crash(self, report: pytest.TestReport) -> None:
+        from pytest_kwait.engine.redaction import redaction
+        from pytest_kwait.suite.artifact_folder import ArtifactFolder, folder_name, new_folder
+
+        failure = failure_of(report)
+        worker = getattr(getattr(report, "node", None), "gateway", None)
+        name = folder_name(
+            report.nodeid, worker=getattr(worker, "id", ""), shard=shard_text(self._config)
+        )
+        try:
+            folder = ArtifactFolder(new_folder(self._path, name), redaction(()))
+        except OSError as error:
+            failure.trouble = str(error)
+        else:
+            folder.write("failure.txt", _printed(report))
+            failure.folder, failure.trouble = str(folder.path), folder.trouble
+        failure.attach(report)
+
+    @contextmanager
+    def _writing(self, item: pytest.Item) -> Iterator[ArtifactFolder | None]:
+        """Give the folder of this attempt of a test; None where none can be made."""
+        from pytest_kwait.suite.artifact_folder import ArtifactFolder, folder_name, new_folder
+
+        folder = item.stash.get(_folder_key, None)
+        if folder is None:
+            name = folder_name(
+                item.nodeid,
+                worker=run_of(self._config).worker,
+                shard=shard_text(self._config),
+                attempt=item.stash.get(_attempts_key, 1),
+            )
+            try:
+                folder = ArtifactFolder(new_folder(self._path, name), redact_of(item))
+            except OSError as error:
+                self._trouble = str(error)
+                yield None
+                return
+            item.stash[_folder_key] = folder
+        try:
+            yield folder
+        finally:
+            folder.finish()
+
+    def _watched(self, item: pytest.Item, finalizer: Callable[[], object]) -> Callable[[], object]:
+        # Those of shared fixtures stay from test to test.
+        original = getattr(finalizer, "kwait_original", finalizer)
+
+        def watched() -> object:
+            try:
+                return original()
+            except (KeyboardInterrupt, SystemExit, pytest.exit.Exception, pytest.skip.Exception):
+                raise
+            except BaseException:
+                with self._writing(item) as folder:
+                    if folder is not None:
+                        self._dump(item, folder)
+                raise
+
+        vars(watched)["kwait_original"] = original
+        return watched
+
+    def _evidence(
+        self, item: pytest.Item, phase: str | None, failure: Failure, waits: list[Any]
+    ) -> str:
+        import json
+
+        run = run_of(self._config)
+        facts = {
+            "test": item.nodeid,
+            "phase": phase,
+            "attempt": item.stash.get(_attempts_key, 1),
+            "run": run.id,
+            "shard": shard_text(self._config),
+            "worker": run.worker,
+            "namespaces": list(failure.namespaces),
+            "headline": failure.headline,
+            "waits": [{"error": type(wait).__name__, **wait.evidence} for wait in waits],
+        }
+        return json.dumps(facts, indent=2, ensure_ascii=False, default=str) + "\n"
+
+    def _dump(self, item: pytest.Item, folder: ArtifactFolder) -> None:
+        """Write what is in the namespaces of a test, each once, as they are when it first fails."""
+        client = client_of(item)
+        dumped = item.stash.get(_dumped_key, frozenset[str]())
+        names = [name for name in namespaces_of(item) if name not in dumped]
+        if client is None or not names or folder.trouble:
+            return
+        item.stash[_dumped_key] = dumped | set(names)
+        left = time_left(item)
+        limit = min(LIMIT, self._left, LIMIT if left is None else left * _PART_OF_REST)
+        if limit < _LEAST:
+            own = left is not None and left * _PART_OF_REST < _LEAST
+            why = "the test's own timeout" if own else "what was gathered for tests before it"
+            folder.problem(f"namespaces {', '.join(names)} are left out: {why} leaves no time")
+            return
+        from pytest_kwait.clock import Deadline
+        from pytest_kwait.suite.dumps import dump_namespaces
+
+        deadline = Deadline.after(limit)
+        try:
+            dump_namespaces(client, names, folder, deadline)
+        except pytest.fail.Exception:
+            # pytest-timeout, by a signal: the test has failed already.
+            folder.problem("gathering was cut off by the test's own timeout")
+        except KwaitError as error:
+            folder.problem(f"namespaces {', '.join(names)} are left out: {error}")
+        self._left -= limit - deadline.remaining
+
+
+def _printed(report: pytest.TestReport) -> str:
+    """Return what pytest prints of a failure, without colours."""
+    parts = [report.longreprtext.rstrip("\n")]
+    parts += [f"{f' {name} ':-^80}\n{text.rstrip()}" for name, text in report.sections if text]
+    return "\n".join(parts) + "\n"
+
+
+def _unwritable(path: Path) -> str:
+    """Return why a folder cannot be written to; empty if it can."""
+    if path.exists() and not path.is_dir():
+        return "it is no folder"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)

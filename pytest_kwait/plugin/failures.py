@@ -1,0 +1,152 @@
+"""What is known of a failed test beside its text: carried by its report to whoever tells of it.
+
+A report arrives where the run is told of, even if the worker that made it dies later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import KwaitError, WaitFailed, WaitTimeout
+from pytest_kwait.plugin import asks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+__all__ = ["Failure", "client_of", "failure_of", "namespaces_of", "redact_of", "waits_in"]
+
+_ATTRIBUTE = "kwait_failure"
+_LONGEST = 500
+
+
+class Failure:
+    """A failed phase of a test.
+
+    Args:
+        headline: what happened, in one line.
+        awaited: what the wait that failed was for; empty if none did.
+        namespaces: where the test was at work.
+        folder: where its artifacts are; empty for nowhere.
+        trouble: why artifacts could not be written; empty if they could.
+    """
+
+    def __init__(
+        self,
+        headline: str,
+        awaited: str = "",
+        namespaces: tuple[str, ...] = (),
+        folder: str = "",
+        trouble: str = "",
+    ) -> None:
+        self.headline = headline
+        self.awaited = awaited
+        self.namespaces = namespaces
+        self.folder = folder
+        self.trouble = trouble
+
+    def attach(self, report: pytest.TestReport) -> None:
+        """Have a report carry this, as values that pytest-xdist can hand over."""
+        vars(report)[_ATTRIBUTE] = {**vars(self), "namespaces": list(self.namespaces)}
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note of each failure what is not in its text."""
+    # The errors behind an error of ours are taken out of its text, and of itself.
+    error = call.excinfo.value if call.excinfo is not None else None
+    waits = list(waits_in(error))
+    report = yield
+    if call.when == "setup" and asks(item):
+        vars(report)["kwait_asked"] = True
+    if report.failed:
+        redact = redact_of(item)
+        headline = redact(_headline(error))[:_LONGEST] if error is not None else "failed"
+        awaited = next((redact(_awaited(wait)) for wait in waits if wait.evidence), "")
+        Failure(headline, awaited, tuple(namespaces_of(item))).attach(report)
+    return report
+
+
+def failure_of(report: object) -> Failure:
+    """Return what a report of a failure carries; of one that is not ours, what its text says."""
+    carried = vars(report).get(_ATTRIBUTE)
+    if carried is not None:
+        return Failure(**{**carried, "namespaces": tuple(carried["namespaces"])})
+    # Not as it is printed, which names the worker first.
+    lines = str(getattr(report, "longrepr", "") or "").strip().splitlines()
+    return Failure(lines[0].strip()[:_LONGEST] if lines else "failed")
+
+
+def namespaces_of(item: pytest.Item) -> list[str]:
+    """Return the namespaces that a test works in and that are still there, its own first."""
+    from pytest_kwait.plugin.outcomes import placements
+    from pytest_kwait.plugin.settings import run_settings
+
+    chain = item.listchain()
+    made = [each.namespace for each in placements(item.config) if each.node in chain]
+    own = (getattr(item, "funcargs", None) or {}).get("kwait_namespace")
+    given = run_settings(item.config).namespace
+    there = isinstance(own, str) and (own in made or own == given)
+    names = [str(own)] if there else []
+    return list(dict.fromkeys([*names, *reversed(made)]))
+
+
+def client_of(item: pytest.Item) -> Any:
+    """Return the client that a test works with, None if it has none."""
+    from pytest_kwait.plugin.outcomes import placements
+
+    own = getattr(item, "funcargs", None) or {}
+    if "kwait_client" in own:
+        return own["kwait_client"]
+    # Markers have fixtures made that are not among those of the test.
+    chain = item.listchain()
+    made = [each.client for each in placements(item.config) if each.node in chain]
+    return made[-1] if made else getattr(own.get("kwait"), "client", None)
+
+
+def redact_of(item: pytest.Item) -> Callable[[str], str]:
+    """Return what takes out of a text of a test what must not be shown."""
+    from pytest_kwait.engine.redaction import redaction
+
+    client = client_of(item)
+    if client is None:
+        return redaction(())
+    from pytest_kwait.api.session import Session
+
+    try:
+        return redaction(Session.of(client).credentials())
+    except KwaitError:
+        # No client that we know: a conftest gives what it likes.
+        return redaction(())
+
+
+def waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
+    """Yield the waits that failed in an error, in those behind it and in those it is a group of."""
+    left, seen = [error], set()
+    while left:
+        each = left.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, WaitTimeout | WaitFailed):
+            yield each
+        left += [each.__context__ if not each.__suppress_context__ else None, each.__cause__]
+        if isinstance(each, BaseExceptionGroup):
+            left += reversed(each.exceptions)
+
+
+def _headline(error: BaseException) -> str:
+    if isinstance(error, WaitTimeout | WaitFailed) and error.report is not None:
+        return error.report.headline
+    lines = str(error).strip().splitlines()
+    name = type(error).__name__
+    if isinstance(error, pytest.fail.Exception) and lines:
+        return lines[0]
+    return f"{name}: {lines[0]}" if lines else name
+
+
+def _awaited(wait: WaitTimeout | WaitFailed) -> str:
+    return f"{wait.evidence.get('subject')} to {wait.evidence.get('goal')}"

@@ -1,0 +1,144 @@
+"""What a run says to GitHub Actions, where it runs there: annotations, and its step's summary.
+
+Told by the controller, once the tests have ended; only of runs that had to do with us.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.plugin.artifacts import artifacts_path, shown_path
+from pytest_kwait.plugin.distributed import run_of
+from pytest_kwait.plugin.failures import failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.suite.github import FailedTest
+
+_teller_key = pytest.StashKey["Teller"]()
+
+_ANNOTATIONS = 50
+"""How many annotations of a job GitHub shows."""
+
+_OTHER_PLUGIN = "pytest_github_actions_annotate_failures"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Listen, where GitHub Actions runs us."""
+    if os.environ.get("GITHUB_ACTIONS") == "true" and not hasattr(config, "workerinput"):
+        teller = config.stash[_teller_key] = Teller(config)
+        config.pluginmanager.register(teller, "kwait-github")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the summary, with or without a terminal."""
+    if _teller_key in session.config.stash:
+        session.config.stash[_teller_key].write_summary()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the annotations."""
+    if _teller_key in config.stash:
+        for line in config.stash[_teller_key].lines():
+            terminalreporter.line(line)
+
+
+class Teller:
+    """Collects what failed in any process of the run, and tells of it at the end.
+
+    Args:
+        config: the configuration of the run.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._counts: dict[str, int] = {}
+        self._failed: list[FailedTest] = []
+        self._ours = artifacts_path(config) is not None
+        self._trouble = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take over what a report tells."""
+        category = self._config.hook.pytest_report_teststatus(report=report, config=self._config)[0]
+        if category:
+            self._counts[category] = self._counts.get(category, 0) + 1
+        self._ours = self._ours or bool(vars(report).get("kwait_asked"))
+        if report.failed:
+            self._failed.append(self._told(report))
+
+    def lines(self) -> Iterator[str]:
+        """Return the annotations, and why there is no summary."""
+        from pytest_kwait.suite.github import annotation
+
+        if not self._ours:
+            return
+        if not self._config.pluginmanager.hasplugin(_OTHER_PLUGIN):
+            for failed in self._failed[:_ANNOTATIONS]:
+                yield annotation(failed)
+        if self._trouble:
+            yield f"kwait: the step summary could not be written: {self._trouble}"
+
+    def write_summary(self) -> None:
+        """Append the summary to that of the step, as far as there is room for it."""
+        path = os.environ.get("GITHUB_STEP_SUMMARY")
+        if not path or not self._failed or not self._ours:
+            return
+        from pytest_kwait.suite.github import SUMMARY_SIZE, summary
+
+        file = Path(path)
+        try:
+            there = file.stat().st_size if file.exists() else 0
+            text = summary(
+                self._failed,
+                self._counts,
+                run=run_of(self._config).id,
+                link=_link(),
+                size=SUMMARY_SIZE - there,
+            )
+            with file.open("a", encoding="utf-8", errors="backslashreplace") as opened:
+                opened.write(text)
+        except OSError as error:
+            self._trouble = str(error)
+
+    def _told(self, report: pytest.TestReport) -> FailedTest:
+        from pytest_kwait.suite.github import FailedTest
+
+        failure = failure_of(report)
+        file, line = self._line(report)
+        phase = f" ({report.when})" if report.when in ("setup", "teardown") else ""
+        return FailedTest(
+            report.nodeid + phase,
+            failure.headline,
+            failure.awaited,
+            shown_path(self._config, failure.folder) if failure.folder else "",
+            file,
+            line,
+        )
+
+    def _line(self, report: pytest.TestReport) -> tuple[str, int]:
+        """Return the line that failed, or else where the test begins, in the repository."""
+        root = Path(os.environ.get("GITHUB_WORKSPACE") or self._config.rootpath)
+        crash = getattr(report.longrepr, "reprcrash", None)
+        places = [(crash.path, crash.lineno)] if crash is not None else []
+        places.append((report.location[0], (report.location[1] or 0) + 1))
+        for path, line in places:
+            whole = Path(os.path.normpath(self._config.rootpath / path))
+            if whole.is_relative_to(root) and "site-packages" not in whole.parts:
+                return whole.relative_to(root).as_posix(), int(line)
+        return "", 1
+
+
+def _link() -> str:
+    parts = [
+        os.environ.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
+    ]
+    if not all(parts):
+        return ""
+    server, repository, run = parts
+    return f"{server}/{repository}/actions/runs/{run}#artifacts"

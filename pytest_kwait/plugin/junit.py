@@ -1,0 +1,87 @@
+"""What a failed test says of itself in the file of `--junitxml`: properties and attachments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element
+
+import pytest
+
+from pytest_kwait.plugin.artifacts import shown_path
+from pytest_kwait.plugin.distributed import run_of
+from pytest_kwait.plugin.failures import failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+_ATTACHED = (
+    "failure.txt",
+    "failure-teardown.txt",
+    "evidence.json",
+    "evidence-teardown.json",
+    "problems.txt",
+)
+"""The files of a folder that are attached where they are there."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take part where such a file is written."""
+    if config.getoption("xmlpath", None) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Attacher(config), "kwait-junit")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the properties of a test that failed to those that tests add themselves."""
+    report = yield
+    if report.failed:
+        for each in _properties(item.config, report):
+            # What the item has goes into its later reports, the last of which is the one written.
+            for properties in (item.user_properties, report.user_properties):
+                if each not in properties:
+                    properties.append(each)
+    return report
+
+
+class _Attacher:
+    """Links the files of a test's artifacts in the way that GitLab and Jenkins look for.
+
+    Args:
+        config: the configuration of the run.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the links to what is written of a test, before its last report completes it."""
+        folder = failure_of(report).folder if report.failed else ""
+        if not folder:
+            return
+        phase = "-teardown" if report.when == "teardown" else ""
+        links = [
+            f"[[ATTACHMENT|{shown_path(self._config, str(path))}]]"
+            for path in (Path(folder, name) for name in _ATTACHED)
+            if path.exists() and ("-teardown" in path.name or not phase)
+        ]
+        for writer in self._config.pluginmanager.get_plugins():
+            # Captured output is not written by default, and a link must be.
+            make: Any = getattr(writer, "node_reporter", None)
+            if make is not None:
+                element = Element("system-out")
+                element.text = "\n".join(links)
+                make(report).append(element)
+
+
+def _properties(config: pytest.Config, report: pytest.TestReport) -> Iterator[tuple[str, str]]:
+    failure = failure_of(report)
+    if failure.folder:
+        yield "kwait_artifacts", shown_path(config, failure.folder)
+    for namespace in failure.namespaces:
+        yield "kwait_namespace", namespace
+    if failure.folder or failure.namespaces:
+        yield "kwait_run_id", run_of(config).id

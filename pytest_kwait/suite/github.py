@@ -1,0 +1,124 @@
+"""What GitHub Actions is told of a run: annotations at lines of code, and the summary of a step."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["SUMMARY_SIZE", "FailedTest", "annotation", "summary"]
+
+SUMMARY_SIZE = 1024 * 1024
+"""Bytes that GitHub takes as the summary of one step; a longer one is refused as a whole."""
+
+_MARKUP = re.compile(r"[\\`*_\[\]~|]")
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTest:
+    """A failure to tell of.
+
+    Args:
+        test: the node id; with the phase, where it is not the test itself that failed.
+        headline: what happened, in one line.
+        awaited: what the wait that failed was for; may be empty.
+        folder: where its artifacts are; may be empty.
+        file: the file of the line that failed, from the root of the repository; may be empty.
+        line: its number, from 1 on.
+    """
+
+    test: str
+    headline: str
+    awaited: str = ""
+    folder: str = ""
+    file: str = ""
+    line: int = 1
+
+
+def annotation(failed: FailedTest) -> str:
+    """Return the command that has GitHub show a failure at its line.
+
+    Source: toolkit packages/core/src/command.ts, `Command.toString`.
+    """
+    place = f"file={_property(failed.file)},line={failed.line}," if failed.file else ""
+    return f"::error {place}title={_property(failed.test)}::{_data(failed.headline)}"
+
+
+def summary(
+    failures: Sequence[FailedTest],
+    counts: Mapping[str, int],
+    *,
+    run: str,
+    link: str = "",
+    size: int = SUMMARY_SIZE,
+) -> str:
+    """Return the summary of a run as Markdown; as many failures as there is room for.
+
+    Args:
+        failures: the tests that failed.
+        counts: how many tests ended how.
+        run: the id of the run.
+        link: where artifacts of the job can be loaded from; empty if nobody knows.
+        size: bytes that it may have; less than its first lines gives an empty text.
+    """
+    counted = ", ".join(
+        f"{number} {'errors' if what == 'error' and number > 1 else _shown(what)}"
+        for what, number in counts.items()
+        if number
+    )
+    artifacts = any(each.folder for each in failures)
+    columns = ["test", "what happened", "awaited", *(["artifacts"] if artifacts else [])]
+    head = [
+        f"### pytest-kwait: {counted}",
+        "",
+        f"Run <code>{_shown(run)}</code>.",
+        "",
+        f"| {' | '.join(columns)} |",
+        f"|{' --- |' * len(columns)}",
+    ]
+    rows = [_row(each, link, artifacts) for each in failures]
+    # Room for the line that says how many are left out.
+    left = size - _bytes(head) - 100
+    if left < 0:
+        return ""
+    fitting = 0
+    for row in rows:
+        left -= _bytes([row])
+        if left < 0:
+            break
+        fitting += 1
+    tail = [""]
+    if fitting < len(rows):
+        tail = ["", f"{len(rows) - fitting} more failures are left out.", ""]
+    return "\n".join([*head, *rows[:fitting], *tail]) + "\n"
+
+
+def _row(failed: FailedTest, link: str, artifacts: bool) -> str:
+    cells = [f"<code>{_shown(failed.test)}</code>", _shown(failed.headline), _shown(failed.awaited)]
+    if artifacts:
+        folder = f"<code>{_shown(failed.folder)}</code>" if failed.folder else ""
+        linked = f'<a href="{html.escape(link)}">{folder}</a>' if folder and link else folder
+        cells.append(linked)
+    return f"| {' | '.join(cells)} |"
+
+
+def _shown(text: str) -> str:
+    """Return a text for a cell of a table, in which nothing is markup."""
+    escaped = html.escape(" ".join(text.split()), quote=False)
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", escaped)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _bytes(lines: Sequence[str]) -> int:
+    return sum(len(line.encode("utf-8", "backslashreplace")) + 1 for line in lines)

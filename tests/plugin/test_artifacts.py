@@ -1,0 +1,486 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+FakeCluster = Callable[[], str]
+
+_WAITING = """
+def test_it(kwait, wait_for_job_complete):
+    kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}})
+    print("token=abcdef")
+    wait_for_job_complete("pi", timeout="100ms")
+"""
+
+
+def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    return pytester.runpytest("--kwait-artifacts=art", "--kwait-run-id=r1", *options)
+
+
+def plain(text: str) -> str:
+    return re.sub(r"-[0-9a-f]{8}\b", "-########", text)
+
+
+def files(pytester: pytest.Pytester) -> dict[str, str]:
+    root = pytester.path / "art"
+    found = sorted(each for each in root.rglob("*") if each.is_file())
+    return {plain(each.relative_to(root).as_posix()): each.read_text() for each in found}
+
+
+def test_a_failed_test_has_a_folder_with_everything(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(test_it=_WAITING + "\n\ndef test_good(kwait): pass")
+    result = run(pytester)
+    result.assert_outcomes(passed=1, failed=1)
+    assert "kwait: artifacts of 1 failed test: art" in result.stdout.str().splitlines()
+    found = files(pytester)
+    folder, space = "test_it-test_it-########", "kwait-r1-test-it-########"
+    assert list(found) == [
+        f"{folder}/evidence.json",
+        f"{folder}/failure.txt",
+        f"{folder}/{space}/namespace.yaml",
+        f"{folder}/{space}/objects/configmaps.yaml",
+        f"{folder}/{space}/objects/serviceaccounts.yaml",
+    ]
+    failure = plain(found[f"{folder}/failure.txt"])
+    shown = plain(result.stdout.str())
+    middle = failure[failure.index("    def test_it") : failure.index("test_it.py:4: WaitTimeout")]
+    assert middle.replace("(hidden)", "abcdef") in shown
+    assert failure.endswith(
+        "test_it.py:4: WaitTimeout\n"
+        "----------------------------- Captured stdout call -----------------------------\n"
+        "token=(hidden)\n"
+    )
+    assert "name: mine" in found[f"{folder}/{space}/objects/configmaps.yaml"]
+    evidence = json.loads(plain(found[f"{folder}/evidence.json"]))
+    (wait,) = evidence.pop("waits")
+    assert evidence == {
+        "test": "test_it.py::test_it",
+        "phase": "call",
+        "attempt": 1,
+        "run": "r1",
+        "shard": "",
+        "worker": "",
+        "namespaces": [space],
+        "headline": f"job {space}/pi did not become complete within 100ms: not found yet",
+    }
+    assert (wait["error"], wait["goal"]) == ("WaitTimeout", "become complete")
+
+
+def test_who_asks_for_nothing_gets_nothing(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(test_it=_WAITING)
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    assert "artifacts" not in result.stdout.str()
+    result = run(pytester, "--collect-only")
+    assert not (pytester.path / "art").exists()
+
+
+def test_setup_and_teardown_that_fail(pytester: pytest.Pytester, fake_cluster: FakeCluster) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.wait_for_job_complete("pi", timeout="100ms")
+        def test_setup(): pass
+
+        @pytest.fixture
+        def mine(kwait):
+            kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}})
+            yield
+            raise ValueError("no way out")
+
+        def test_teardown(mine): pass
+
+        def test_both(mine): assert False
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(passed=1, failed=1, errors=3)
+    assert "kwait: artifacts of 3 failed tests: art" in result.stdout.str().splitlines()
+    found = files(pytester)
+    places = [name.split("/", 1) for name in found]
+    assert [rest for folder, rest in places if "test_setup" in folder] == [
+        "evidence.json",
+        "failure.txt",
+        "kwait-r1-test-setup-########/namespace.yaml",
+        "kwait-r1-test-setup-########/objects/configmaps.yaml",
+        "kwait-r1-test-setup-########/objects/serviceaccounts.yaml",
+    ]
+    # Looked into before the namespace went away.
+    space = "kwait-r1-test-teardown-########"
+    assert [rest for folder, rest in places if "test_teardown" in folder] == [
+        "evidence-teardown.json",
+        "failure-teardown.txt",
+        f"{space}/namespace.yaml",
+        f"{space}/objects/configmaps.yaml",
+        f"{space}/objects/serviceaccounts.yaml",
+    ]
+    folder = f"test_it-test_teardown-########/{space}"
+    assert "name: mine" in found[f"{folder}/objects/configmaps.yaml"]
+    evidence = json.loads(plain(found["test_it-test_teardown-########/evidence-teardown.json"]))
+    assert evidence["namespaces"] == [space]
+    assert evidence["headline"] == "ValueError: no way out"
+    # As it was when the test first failed, once.
+    assert [rest for folder, rest in places if "test_both" in folder] == [
+        "evidence-teardown.json",
+        "evidence.json",
+        "failure-teardown.txt",
+        "failure.txt",
+        "kwait-r1-test-both-########/namespace.yaml",
+        "kwait-r1-test-both-########/objects/configmaps.yaml",
+        "kwait-r1-test-both-########/objects/serviceaccounts.yaml",
+    ]
+    assert fake_cluster().count("DELETE /api/v1/namespaces/") == 3
+
+
+@pytest.mark.parametrize("scope", ["module", "session"])
+def test_the_teardown_of_what_tests_share(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, scope: str
+) -> None:
+    pytester.makepyfile(
+        test_it=f"""
+        import pytest
+
+        @pytest.fixture(scope="{scope}")
+        def shared(kwait_factory):
+            with kwait_factory("shared") as bench:
+                yield bench
+
+        @pytest.fixture(scope="{scope}")
+        def mine(shared):
+            yield
+            raise ValueError("no way out")
+
+        def test_one(mine): pass
+        def test_two(mine): pass
+        """
+    )
+    run(pytester).assert_outcomes(passed=2, errors=1)
+    assert [name for name in files(pytester) if name.endswith("namespace.yaml")] == [
+        "test_it-test_two-########/kwait-r1-shared-########/namespace.yaml"
+    ]
+
+
+def test_a_namespace_that_is_given(pytester: pytest.Pytester, fake_cluster: FakeCluster) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        from pytest_kwait.api.session import Session
+
+        @pytest.fixture(autouse=True, scope="session")
+        def place(kwait_client):
+            kwait_client._pytest_kwait_session.transport.objects["/api/v1/namespaces/mine"] = {
+                "metadata": {"name": "mine"}
+            }
+
+        def test_it(kwait): assert False
+        """
+    )
+    run(pytester, "--kwait-namespace=mine").assert_outcomes(failed=1)
+    assert [name for name in files(pytester) if name.endswith(".yaml")] == [
+        "test_it-test_it-########/mine/namespace.yaml"
+    ]
+
+
+def test_tests_that_have_nothing_to_do_with_us_have_folders_too(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        def test_plain(): assert 1 == 2
+
+        def test_behind():
+            from pytest_kwait.wait import poll_immediate
+            try:
+                poll_immediate("10ms", "20ms", lambda: False)
+            except TimeoutError as error:
+                raise ExceptionGroup("all", [ValueError("one"), error])
+
+        @pytest.mark.xfail(strict=True)
+        def test_expected(): assert False
+
+        def test_skipped(): pytest.skip("not now")
+        """
+    )
+    run(pytester).assert_outcomes(failed=2, xfailed=1, skipped=1)
+    found = files(pytester)
+    assert list(found) == [
+        "test_it-test_behind-########/evidence.json",
+        "test_it-test_behind-########/failure.txt",
+        "test_it-test_plain-########/evidence.json",
+        "test_it-test_plain-########/failure.txt",
+    ]
+    behind = json.loads(found["test_it-test_behind-########/evidence.json"])
+    assert behind["headline"] == "ExceptionGroup: all (2 sub-exceptions)"
+    assert behind["waits"] == [{"error": "ErrWaitTimeout"}]
+    plainly = json.loads(found["test_it-test_plain-########/evidence.json"])
+    assert (plainly["headline"], plainly["waits"]) == ("AssertionError: assert 1 == 2", [])
+
+
+def test_another_attempt_and_another_run_have_folders_of_their_own(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        conftest_twice="""
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):
+            item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+            for attempt in range(2):
+                for report in runtestprotocol(item, nextitem=nextitem, log=False):
+                    item.ihook.pytest_runtest_logreport(report=report)
+                item._initrequest()
+            return True
+        """,
+        test_it="def test_it(kwait): assert False",
+    )
+    pytester.syspathinsert()
+    for _ in range(2):
+        run(pytester, "-p", "conftest_twice").assert_outcomes(failed=2)
+    folders = sorted(plain(each.name) for each in (pytester.path / "art").iterdir())
+    assert folders == [
+        "test_it-test_it-########",
+        "test_it-test_it-########-2",
+        "test_it-test_it-########-attempt-2",
+        "test_it-test_it-########-attempt-2-2",
+    ]
+    found = files(pytester)
+    again = json.loads(found["test_it-test_it-########-attempt-2/evidence.json"])
+    assert again["attempt"] == 2
+    assert sum(name.endswith("namespace.yaml") for name in found) == 4
+
+
+def test_workers_write_their_own_and_the_controller_tells(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_it(kwait, number): assert False
+
+        def test_killed(): os._exit(1)
+        """
+    )
+    result = run(pytester, "-n2", "--max-worker-restart=1", "--junitxml=junit.xml")
+    result.assert_outcomes(failed=4)
+    assert "kwait: artifacts of 4 failed tests: art" in result.stdout.str().splitlines()
+    found = files(pytester)
+    assert sum(name.endswith("namespace.yaml") for name in found) == 3
+    assert all(re.search(r"-gw\d/", name) for name in found)
+    (killed,) = (text for name, text in found.items() if "test_killed" in name)
+    assert re.fullmatch(
+        r"\[gw\d\] .*\nworker 'gw\d' crashed while running 'test_it.py::test_killed'\n", killed
+    )
+    xml = (pytester.path / "junit.xml").read_text()
+    assert xml.count("[[ATTACHMENT|art/test_it-test_") == 7
+
+
+def test_the_tests_own_timeout_leaves_time_for_artifacts(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.timeout(3)
+        @pytest.mark.parametrize("method", ["signal", "thread"])
+        def test_it(kwait, wait_for_job_complete, method, request):
+            wait_for_job_complete("pi")
+        """
+    )
+    for method in ("signal", "thread"):
+        result = run(pytester, f"--timeout-method={method}", "-k", method)
+        result.assert_outcomes(failed=1)
+        assert "Timeout (>" not in result.stdout.str()
+    found = files(pytester)
+    assert sum(name.endswith("namespace.yaml") for name in found) == 2
+    assert not any(name.endswith("problems.txt") for name in found)
+    assert fake_cluster().count("DELETE /api/v1/namespaces/") == 2
+
+
+def test_where_no_time_is_left_nothing_is_gathered_and_it_is_said(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        from pytest_kwait.plugin.running import time_left
+
+        @pytest.mark.timeout(2)
+        def test_it(kwait, request):
+            while time_left(request.node) > 0.3: pass
+            assert False
+        """
+    )
+    run(pytester).assert_outcomes(failed=1)
+    found = files(pytester)
+    assert plain(found["test_it-test_it-########/problems.txt"]) == (
+        "namespaces kwait-r1-test-it-######## are left out: the test's own timeout leaves no time\n"
+    )
+    assert not any(name.endswith(".yaml") for name in found)
+
+
+def test_a_test_that_ran_out_of_its_own_time(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.timeout(0.5, method="signal")
+        def test_it(kwait):
+            while True: pass
+        """
+    )
+    run(pytester).assert_outcomes(failed=1)
+    found = files(pytester)
+    assert "Timeout (>0.5s) from pytest-timeout." in found["test_it-test_it-########/failure.txt"]
+    assert sum(name.endswith("namespace.yaml") for name in found) == 1
+
+
+def test_a_run_gathers_for_so_long_only(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_kwait.plugin.artifacts.RUN_LIMIT", 0.0)
+    pytester.makepyfile(test_it="def test_it(kwait): assert False")
+    run(pytester).assert_outcomes(failed=1)
+    assert plain(files(pytester)["test_it-test_it-########/problems.txt"]) == (
+        "namespaces kwait-r1-test-it-######## are left out: what was gathered for tests before it "
+        "leaves no time\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "why"), [("file", "it is no folder"), ("file/below", "Not a directory")]
+)
+def test_a_folder_that_cannot_be_written_ends_the_run(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, place: str, why: str
+) -> None:
+    (pytester.path / "file").write_text("")
+    pytester.makepyfile(test_it="def test_it(): pass")
+    result = pytester.runpytest(f"--kwait-artifacts={place}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.str().strip() == (
+        f"ERROR: artifacts='{pytester.path / place}' (from option --kwait-artifacts) is not valid: "
+        f"use a folder that can be made and written to ({why})"
+    )
+
+
+def test_folders_are_found_from_ini_and_environment(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(test_it="def test_it(): assert False")
+    monkeypatch.setenv("KWAIT_ARTIFACTS", str(pytester.path / "there"))
+    result = pytester.runpytest()
+    result.stdout.fnmatch_lines(["kwait: artifacts of 1 failed test: there"])
+    assert (pytester.path / "there").is_dir()
+
+
+@pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "worker"])
+def test_a_folder_that_cannot_be_written_later_is_one_line(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, workers: list[str]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import shutil
+        from pathlib import Path
+
+        def test_one(kwait):
+            shutil.rmtree("art")
+            Path("art").write_text("")
+            assert False
+
+        def test_two(kwait): assert False
+        def test_good(kwait): pass
+        """
+    )
+    result = run(pytester, *workers)
+    result.assert_outcomes(passed=1, failed=2)
+    told = [line for line in result.stdout.str().splitlines() if "kwait: artifacts" in line]
+    assert told == [
+        f"kwait: artifacts could not be written: [Errno 17] File exists: '{pytester.path / 'art'}'"
+    ]
+
+
+def test_a_folder_that_was_removed_is_made_again(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import shutil
+
+        def test_it(kwait):
+            shutil.rmtree("art")
+            assert False
+        """
+    )
+    run(pytester).assert_outcomes(failed=1)
+    assert "test_it-test_it-########/failure.txt" in files(pytester)
+
+
+def test_a_client_of_somebody_elses_is_no_error(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture
+        def kwait_client(): return object()
+
+        @pytest.fixture
+        def kwait_namespace(): return "mine"
+
+        def test_it(kwait_client, kwait_namespace): assert False
+        """
+    )
+    run(pytester, "--kwait-namespace=mine").assert_outcomes(failed=1)
+    found = files(pytester)
+    assert found["test_it-test_it-########/problems.txt"].startswith(
+        "namespaces mine are left out: client=<object object at "
+    )
+
+
+def test_junit_has_properties_and_attachments(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(test_it=_WAITING + "\n\ndef test_good(kwait): pass")
+    run(pytester, "--junitxml=junit.xml").assert_outcomes(passed=1, failed=1)
+    xml = plain((pytester.path / "junit.xml").read_text())
+    folder = "art/test_it-test_it-########"
+    assert (
+        "<properties>"
+        f'<property name="kwait_artifacts" value="{folder}" />'
+        '<property name="kwait_namespace" value="kwait-r1-test-it-########" />'
+        '<property name="kwait_run_id" value="r1" />'
+        "</properties>"
+        f"<system-out>[[ATTACHMENT|{folder}/failure.txt]]\n"
+        f"[[ATTACHMENT|{folder}/evidence.json]]</system-out>"
+    ) in xml
+    assert xml.count("kwait_run_id") == 1
+
+
+def test_junit_without_artifacts_names_namespace_and_run(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(test_it=_WAITING + "\n\ndef test_plain(): assert False")
+    pytester.runpytest("--kwait-run-id=r1", "--junitxml=junit.xml").assert_outcomes(failed=2)
+    xml = plain((pytester.path / "junit.xml").read_text())
+    assert (
+        '<properties><property name="kwait_namespace" value="kwait-r1-test-it-########" />'
+        '<property name="kwait_run_id" value="r1" /></properties>'
+    ) in xml
+    assert xml.count("<properties>") == 1
+    assert "ATTACHMENT" not in xml
