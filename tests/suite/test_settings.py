@@ -92,7 +92,7 @@ def test_unknown_setting_names_near_ones() -> None:
         "context, allowed_contexts, poll, mode, fail_fast, grace, timeout, stable_for, "
         "timeout_scale, namespace, namespace_scope, keep, run_id, shard, "
         "session_waits, allowed_not_ready_nodes, non_blocking_taints, min_startup_pods, "
-        "heartbeat, janitor, report"
+        "artifacts, heartbeat, janitor, report"
     )
     with pytest.raises(InvalidArgument, match="did you mean grace"):
         layer(Settings(), "flag", grce="2s")
