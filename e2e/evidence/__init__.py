@@ -1,0 +1,1 @@
+"""What a failed test leaves to look at, on whichever cluster it failed."""

@@ -1,0 +1,87 @@
+"""The suite that fails: written to a folder and run as a process of its own."""
+
+from __future__ import annotations
+
+__all__ = ["SUITE"]
+
+SUITE = '''
+import uuid
+
+import pytest
+
+GROUP = f"kwait-{uuid.uuid4().hex[:8]}.example.com"
+WORDS = "correct-horse-battery-staple"
+
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": f"shelves.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"plural": "shelves", "singular": "shelf", "kind": "Shelf"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+SHELF = {"apiVersion": f"{GROUP}/v1", "kind": "Shelf", "metadata": {"name": "top"}, "books": 7}
+KEYS = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "keys"},
+    "stringData": {"words": WORDS},
+}
+COLOURS = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "colours"},
+    "data": {"door": "green"},
+}
+SHOP = f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: shop}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: till
+    image: busybox:1.36
+    command: [sh, -c, 'echo opening with token={WORDS}; exit 3']
+    env:
+    - {{name: DOOR_PASSWORD, value: {WORDS}}}
+"""
+
+
+def test_shop(kwait, wait_for_pod_ready):
+    kwait.apply(DEFINITION, SHELF, KEYS, COLOURS, SHOP)
+    restarts = "jsonpath={.status.containerStatuses[0].restartCount}"
+    kwait.wait_for("pod/shop", f"{restarts}=1", timeout="60s", fail_fast=False)
+    kwait.wait_for("pod/shop", f"{restarts}=99", timeout="500ms", fail_fast=False)
+
+
+@pytest.mark.wait_for_pod_ready("nobody", timeout="500ms")
+def test_setup():
+    pass
+
+
+@pytest.fixture
+def customer(kwait):
+    kwait.apply(COLOURS)
+    yield
+    raise RuntimeError("the customer stays")
+
+
+def test_teardown(customer):
+    pass
+'''

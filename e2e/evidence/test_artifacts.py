@@ -1,0 +1,148 @@
+"""A suite that fails in every phase leaves folders in which everything is found, and no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from .shop import SUITE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_kwait.clusters import Cluster
+
+SECRET = "correct-horse-battery-staple"
+
+
+class Outcome:
+    """What a failed run has left.
+
+    Args:
+        folder: where it ran.
+        said: what it printed.
+    """
+
+    def __init__(self, folder: Path, said: str) -> None:
+        self.folder = folder
+        self.said = said
+
+    def of(self, test: str) -> Path:
+        """Return the only folder of a test."""
+        (found,) = (self.folder / "artifacts").glob(f"test_shop-{test}-*")
+        return found
+
+    def space(self, test: str) -> Path:
+        """Return the folder of the only namespace of a test."""
+        (found,) = (each for each in self.of(test).iterdir() if each.is_dir())
+        return found
+
+
+@pytest.fixture(scope="module")
+def outcome(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """Run the suite with two workers, as a job of GitHub Actions would."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "test_shop.py").write_text(SUITE)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KWAIT_", "PYTEST_", "GITHUB_"))
+    }
+    environment |= {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+    }
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-n2", "--kwait-run-id=evidence"]
+    command += ["--kwait-artifacts=artifacts", "--junitxml=junit.xml", "--kwait-janitor=false"]
+    command += [f"--kwait-kubeconfig={kwait_cluster.kubeconfig}"]
+    if kwait_cluster.context:
+        command.append(f"--kwait-context={kwait_cluster.context}")
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=180
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return Outcome(folder, done.stdout)
+
+
+def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:
+    """Whichever phase of it has failed."""
+    assert "kwait: artifacts of 3 failed tests: artifacts" in outcome.said.splitlines()
+    assert (outcome.of("test_shop") / "failure.txt").exists()
+    assert (outcome.of("test_setup") / "failure.txt").exists()
+    assert (outcome.of("test_teardown") / "failure-teardown.txt").exists()
+    evidence = json.loads((outcome.of("test_shop") / "evidence.json").read_text())
+    assert [wait["error"] for wait in evidence["waits"]] == ["WaitTimeout"]
+    assert evidence["run"] == "evidence"
+    assert not list((outcome.folder / "artifacts").rglob("problems.txt"))
+
+
+def test_every_kind_is_there_and_no_secret(outcome: Outcome) -> None:
+    """Custom kinds as well; a config map keeps its data."""
+    objects = outcome.space("test_shop") / "objects"
+
+    assert _only(objects / "secrets.yaml")["data"] == {"words": "(hidden)"}
+    assert any(each["kind"] == "ConfigMap" for each in _all(objects / "configmaps.yaml"))
+    assert "door: green" in (objects / "configmaps.yaml").read_text()
+    (shelves,) = objects.glob("shelves.*.yaml")
+    assert (_only(shelves)["kind"], _only(shelves)["books"]) == ("Shelf", 7)
+    pod = _only(objects / "pods.yaml")
+    assert {"name": "DOOR_PASSWORD", "value": "(hidden)"} in pod["spec"]["containers"][0]["env"]
+    assert "managedFields" not in pod["metadata"]
+    leaks = [
+        str(path.relative_to(outcome.folder))
+        for path in (outcome.folder / "artifacts").rglob("*")
+        # The failure shows the source of the test, as pytest does.
+        if path.is_file() and SECRET in path.read_text()
+    ]
+    assert leaks == []
+
+
+def test_logs_of_both_runs_and_events_are_there(outcome: Outcome) -> None:
+    """A container that was started again has two logs."""
+    space = outcome.space("test_shop")
+
+    assert (space / "logs/shop/till.previous.log").read_text() == "opening with token=(hidden)\n"
+    assert "pod/shop  Scheduled: Successfully assigned" in (space / "events.txt").read_text()
+
+
+@pytest.mark.parametrize("test", ["test_setup", "test_teardown"])
+def test_the_namespace_was_still_there(outcome: Outcome, test: str) -> None:
+    """Before it went away, after a setup that failed and in a teardown that did."""
+    found = _only(outcome.space(test) / "namespace.yaml")
+
+    assert found["status"] == {"phase": "Active"}
+    if test == "test_teardown":
+        colours = (outcome.space(test) / "objects" / "configmaps.yaml").read_text()
+        assert "door: green" in colours
+
+
+def test_ci_systems_are_told(outcome: Outcome) -> None:
+    """By annotations, a table for the step, and links in the file of JUnit."""
+    lines = outcome.said.splitlines()
+    assert sum(line.startswith("::error file=test_shop.py,line=") for line in lines) == 3
+    summary = (outcome.folder / "summary.md").read_text()
+    assert summary.startswith("### pytest-kwait: ")
+    assert summary.count("| <code>test&#95;shop.py::") == 3
+    cases = ElementTree.parse(outcome.folder / "junit.xml").iter("testcase")
+    links = [each.text for case in cases for each in case.iter("system-out")]
+    assert len(links) == 3
+    for link in links:
+        path = (link or "").splitlines()[0].removeprefix("[[ATTACHMENT|").removesuffix("]]")
+        assert (outcome.folder / path).is_file()
+
+
+def _all(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+def _only(path: Path) -> dict[str, Any]:
+    (found,) = _all(path)
+    return found
