@@ -147,13 +147,17 @@ class OwnedSource:
 
     def problem(self, test: str) -> str:
         """Wait until the cluster is ready, once."""
+        from pytest_kwait.suite.dumps import keep_cluster
         from pytest_kwait.suite.readiness import Readiness
+
+        def keep(cluster: Cluster) -> str:
+            return keep_cluster(cluster, self._settings.artifacts)
 
         with self._lock:
             if self._cluster is None:
                 return ""
             if self._readiness is None:
-                self._readiness = Readiness(self._cluster, self._settings)
+                self._readiness = Readiness(self._cluster, self._settings, keep)
         return self._readiness.problem(test)
 
     def notes(self) -> list[str]:

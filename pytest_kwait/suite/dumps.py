@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pytest_kwait.api.resource import DAEMON_SETS, DEPLOYMENTS, EVENTS, NODES, PODS, Resource
 from pytest_kwait.api.session import Session
+from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.redaction import redaction
 from pytest_kwait.errors import KwaitError
-from pytest_kwait.suite.artifact_folder import ArtifactFolder
+from pytest_kwait.suite.artifact_folder import ArtifactFolder, new_folder
 from pytest_kwait.suite.snapshot import Snapshot, container_runs, is_failing
 
 if TYPE_CHECKING:
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.clock import Deadline
+    from pytest_kwait.clusters.provider import Cluster
 
-__all__ = ["dump_cluster", "dump_namespaces"]
+__all__ = ["dump_cluster", "dump_namespaces", "keep_cluster"]
+
+CLUSTER_LIMIT = 30.0
+"""Seconds that gathering may take for a cluster that is not ready."""
 
 WORKERS = 8
 """Requests at a time."""
@@ -68,6 +72,32 @@ def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[st
         _start_logs(crew, system, failing, files, SYSTEM)
     files.finish()
     return [files.trouble] if files.trouble else []
+
+
+def keep_cluster(cluster: Cluster, artifacts: Path | None) -> str:
+    """Write what is known of a cluster that is not ready among a run's artifacts.
+
+    Args:
+        cluster: which one.
+        artifacts: the folder of the run's artifacts; None where nobody wants any.
+
+    Returns:
+        a line that says where it is, or why it is nowhere; empty where nobody wants any.
+    """
+    if artifacts is None:
+        return ""
+    try:
+        folder = new_folder(artifacts, "cluster")
+        client = cluster.client()
+        try:
+            troubles = dump_cluster(client, folder, Deadline.after(CLUSTER_LIMIT))
+        finally:
+            client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+    except OSError as error:
+        troubles = [str(error)]
+    if troubles:
+        return f"what the cluster is like could not be written: {troubles[0]}"
+    return f"what the cluster is like: {folder}"
 
 
 def dump_namespaces(

@@ -126,6 +126,19 @@ def test_tests_that_use_the_cluster_are_not_run_and_told_once_why(
     assert output.count(_SHORT) == 3
 
 
+@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+def test_what_the_cluster_is_like_is_among_the_artifacts(
+    pytester: pytest.Pytester, requests: Callable[..., Any], workers: list[str]
+) -> None:
+    requests("False")
+    result = pytester.runpytest("--kwait-artifacts=art", "-k", "first", *workers)
+    result.assert_outcomes(errors=1, deselected=0 if workers else 4)
+    place = pytester.path / "art" / "cluster"
+    assert f"what the cluster is like: {place}" in result.stdout.lines
+    assert "name: a" in (place / "objects" / "nodes.yaml").read_text()
+    assert "kwait: artifacts of 1 failed test: art" in result.stdout.lines
+
+
 def test_they_are_not_told_twice_by_two_workers(
     pytester: pytest.Pytester, requests: Callable[..., Any]
 ) -> None:

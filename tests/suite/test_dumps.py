@@ -13,9 +13,9 @@ from pytest_kwait.engine.redaction import redaction
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite import snapshot
 from pytest_kwait.suite.artifact_folder import ArtifactFolder
-from pytest_kwait.suite.dumps import dump_cluster, dump_namespaces
+from pytest_kwait.suite.dumps import dump_cluster, dump_namespaces, keep_cluster
 from pytest_kwait.suite.snapshot import event_lines
-from tests.suite.fakes import FakeClient, FakeTransport, _discovered
+from tests.suite.fakes import FakeClient, FakeCluster, FakeTransport, _discovered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -285,3 +285,15 @@ def test_a_dump_that_cannot_be_written(place: Place) -> None:
     place.path.write_text("")
     troubles = dump_cluster(place.client, place.path, Deadline.after(10.0))
     assert troubles == [f"[Errno 20] Not a directory: '{place.path / 'objects'}'"]
+
+
+def test_a_cluster_is_kept_where_artifacts_go(tmp_path: Path) -> None:
+    cluster: Any = FakeCluster()
+    (tmp_path / "file").write_text("")
+    assert keep_cluster(cluster, None) == ""
+    assert keep_cluster(cluster, tmp_path) == f"what the cluster is like: {tmp_path / 'cluster'}"
+    assert keep_cluster(cluster, tmp_path) == f"what the cluster is like: {tmp_path / 'cluster-2'}"
+    assert keep_cluster(cluster, tmp_path / "file") == (
+        "what the cluster is like could not be written: [Errno 17] File exists: "
+        f"'{tmp_path / 'file'}'"
+    )
