@@ -57,9 +57,18 @@ spec:
   containers:
   - name: till
     image: busybox:1.36
-    command: [sh, -c, 'echo opening with token={WORDS}; exit 3']
+    command:
+    - sh
+    - -c
+    - |
+      echo opening with token={WORDS}
+      test -f /state/again && sleep 600
+      touch /state/again
+      exit 3
+    volumeMounts: [{{name: state, mountPath: /state}}]
     env:
     - {{name: DOOR_PASSWORD, value: {WORDS}}}
+  volumes: [{{name: state, emptyDir: {{}}}}]
 """
 
 

@@ -81,7 +81,7 @@ def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:
     evidence = json.loads((outcome.of("test_shop") / "evidence.json").read_text())
     assert [wait["error"] for wait in evidence["waits"]] == ["WaitTimeout"]
     assert evidence["run"] == "evidence"
-    assert not list((outcome.folder / "artifacts").rglob("problems.txt"))
+    assert not (outcome.of("test_shop") / "problems.txt").exists()
 
 
 def test_every_kind_is_there_and_no_secret(outcome: Outcome) -> None:

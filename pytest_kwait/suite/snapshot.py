@@ -11,7 +11,7 @@ from pytest_kwait.api.resource import EVENTS, NAMESPACES
 from pytest_kwait.api.transport import JSON
 from pytest_kwait.engine.container_states import container_reports
 from pytest_kwait.engine.redaction import redacted_object
-from pytest_kwait.errors import KwaitError
+from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.suite.artifact_folder import portable_name
 
 if TYPE_CHECKING:
@@ -114,7 +114,13 @@ class Snapshot:
     def objects(self, resource: Resource) -> list[Obj]:
         """Write the objects of a kind, and return them."""
         with _Noted(self._folder, f"{resource.qualified}{self._where}"):
-            found, left = self._listed(resource)
+            try:
+                found, left = self._listed(resource)
+            except ApiError as error:
+                if error.status == 404:
+                    # The kind is gone since the server named it, with all of its objects.
+                    return []
+                raise
             if found:
                 name = f"objects/{portable_name(resource.qualified)}.yaml"
                 self._write_objects(name, resource, found, left)

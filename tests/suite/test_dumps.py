@@ -142,6 +142,9 @@ def test_what_cannot_be_had_is_a_line(place: Place) -> None:
     place.transport.put(PODS, "ci", "web", status=status("main", {"running": {}}))
     forbidden = ApiError("not yours", status=403, method="GET", path="/x")
     place.transport.refuse("GET", SECRETS.path("ci"), forbidden)
+    # A kind that is gone since discovery is none that could not be had.
+    gone = ApiError("404 page not found", status=404, method="GET", path="/y")
+    place.transport.refuse("GET", WIDGETS.path("ci"), gone)
     found = place.dump("ci", "gone")
     assert found["problems.txt"].splitlines() == [
         "logs of web/main in ci: GET /api/v1/namespaces/ci/pods/web/log: 400: no such container",
