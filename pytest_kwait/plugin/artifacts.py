@@ -98,6 +98,11 @@ class Collector:
     """
 
     def __init__(self, config: pytest.Config, path: Path) -> None:
+        # Now, while there are no threads: pytest rewrites a module of ours as it is first imported,
+        # and to do so in two threads at a time is an error in Python 3.11.
+        from pytest_kwait.suite import dumps
+
+        self._dump_namespaces = dumps.dump_namespaces
         self._config = config
         self._path = path
         self._left = RUN_LIMIT
@@ -271,11 +276,10 @@ class Collector:
             folder.problem(f"namespaces {', '.join(names)} are left out: {why} leaves no time")
             return
         from pytest_kwait.clock import Deadline
-        from pytest_kwait.suite.dumps import dump_namespaces
 
         deadline = Deadline.after(limit)
         try:
-            dump_namespaces(client, names, folder, deadline)
+            self._dump_namespaces(client, names, folder, deadline)
         except pytest.fail.Exception:
             # pytest-timeout, by a signal: the test has failed already.
             folder.problem("gathering was cut off by the test's own timeout")

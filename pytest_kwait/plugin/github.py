@@ -57,6 +57,10 @@ class Teller:
     """
 
     def __init__(self, config: pytest.Config) -> None:
+        # Now, while there are no threads: see `artifacts.Collector`.
+        from pytest_kwait.suite import github
+
+        self._github = github
         self._config = config
         self._counts: dict[str, int] = {}
         self._failed: list[FailedTest] = []
@@ -74,13 +78,11 @@ class Teller:
 
     def lines(self) -> Iterator[str]:
         """Return the annotations, and why there is no summary."""
-        from pytest_kwait.suite.github import annotation
-
         if not self._ours:
             return
         if not self._config.pluginmanager.hasplugin(_OTHER_PLUGIN):
             for failed in self._failed[:_ANNOTATIONS]:
-                yield annotation(failed)
+                yield self._github.annotation(failed)
         if self._trouble:
             yield f"kwait: the step summary could not be written: {self._trouble}"
 
@@ -89,17 +91,15 @@ class Teller:
         path = os.environ.get("GITHUB_STEP_SUMMARY")
         if not path or not self._failed or not self._ours:
             return
-        from pytest_kwait.suite.github import SUMMARY_SIZE, summary
-
         file = Path(path)
         try:
             there = file.stat().st_size if file.exists() else 0
-            text = summary(
+            text = self._github.summary(
                 self._failed,
                 self._counts,
                 run=run_of(self._config).id,
                 link=_link(),
-                size=SUMMARY_SIZE - there,
+                size=self._github.SUMMARY_SIZE - there,
             )
             with file.open("a", encoding="utf-8", errors="backslashreplace") as opened:
                 opened.write(text)
@@ -107,12 +107,10 @@ class Teller:
             self._trouble = str(error)
 
     def _told(self, report: pytest.TestReport) -> FailedTest:
-        from pytest_kwait.suite.github import FailedTest
-
         failure = failure_of(report)
         file, line = self._line(report)
         phase = f" ({report.when})" if report.when in ("setup", "teardown") else ""
-        return FailedTest(
+        return self._github.FailedTest(
             report.nodeid + phase,
             failure.headline,
             failure.awaited,

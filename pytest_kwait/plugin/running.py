@@ -129,9 +129,8 @@ def time_left(item: pytest.Item) -> float | None:
 
     None as well once the limit has come: whoever still runs then is not ended by it any more.
     """
-    if _deadline_key not in item.stash:
-        return None
-    return item.stash[_deadline_key][0].remaining or None
+    limit = item.stash.get(_limit_key, None)
+    return None if limit is None or not limit.holds else limit.deadline.remaining or None
 
 
 def near_limit(item: pytest.Item | None) -> tuple[Deadline, float] | None:
