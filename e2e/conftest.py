@@ -6,6 +6,7 @@ import pytest
 
 EMBEDDED_LACKS = {
     "running pods": "its kubelets do not serve /runningpods",
+    "images": "it runs no images",
     "pod proxy": "it forwards nothing to pods",
     "service proxy": "it forwards nothing to services",
     "port-forward": "it forwards no ports",

@@ -21,6 +21,7 @@ __all__ = ["Command", "main"]
 _COMMANDS = {
     "up": "start an embedded cluster",
     "down": "end a cluster that `kwait up` has started",
+    "shards": "run a suite in shards on a cluster",
     "janitor": "remove what dead runs have left in a cluster, and what was kept and has expired",
     "report": "make one report of those of several jobs",
 }

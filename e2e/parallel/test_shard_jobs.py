@@ -1,0 +1,103 @@
+"""A suite that the cluster itself runs, one pod for each shard, by `kwait shards run`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from pytest_kwait.cli import main
+
+if TYPE_CHECKING:
+    from pytest_kwait import Bench
+    from pytest_kwait.clusters import Cluster
+
+SUITE = """
+import pytest
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_namespace_of_its_own(kwait, number):
+    assert kwait.get(f"namespace/{kwait.namespace}")
+    assert number != 3, "three is wrong"
+"""
+
+
+def command(cluster: Cluster, namespace: str, *options: str) -> list[str]:
+    context = [f"--context={cluster.context}"] if cluster.context else []
+    where = f"--kubeconfig={cluster.kubeconfig}", f"--namespace={namespace}", "--timeout=2m"
+    return ["shards", "run", *where, *context, *options]
+
+
+@pytest.mark.needs("images")
+def test_two_pods_share_a_suite(
+    kwait: Bench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No image with Python is at hand here, so the pods borrow that of their node."""
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    template = {
+        "spec": {
+            "hostNetwork": True,
+            "containers": [
+                {
+                    "name": "pytest",
+                    "env": [{"name": "PYTHONPATH", "value": os.environ.get("PYTHONPATH", "")}],
+                    "volumeMounts": [{"name": "node", "mountPath": "/node"}],
+                }
+            ],
+            "volumes": [{"name": "node", "hostPath": {"path": "/"}}],
+        }
+    }
+    (tmp_path / "pod.yaml").write_text(yaml.safe_dump(template))
+    python = f"chroot /node {sys.executable}"
+    suite = str(tmp_path), "-q", f"--rootdir={tmp_path}", "-p", "no:cacheprovider"
+    same = f"--kwait-kubeconfig={kwait.cluster.kubeconfig}", "--kwait-run-id=in-pods"
+
+    status = main(
+        [
+            *command(kwait.cluster, kwait.namespace, "--shards=2", "--image=busybox:1.36"),
+            *(f"--pod-template={tmp_path}/pod.yaml", f"--command={python}"),
+            *(f"--junitxml={tmp_path}/all.xml", f"--output={tmp_path}/out", "--run-id=in-pods"),
+            *("--", *suite, *same),
+        ]
+    )
+
+    said = capfd.readouterr().out
+    assert status == 1, said
+    assert "shard 1/2 passed: 2 passed, 0 failed, 0 errors, 0 skipped" in said
+    assert "shard 2/2 failed (pytest's exit status 1); its log:" in said
+    assert "AssertionError: three is wrong" in said
+    assert said.endswith("3 passed, 1 failed, 0 errors, 0 skipped in 2 shards\n")
+    assert Path(tmp_path / "all.xml").read_text().count("<testcase ") == 4
+    assert "1 passed" in Path(tmp_path / "out/shard-2/log.txt").read_text()
+    assert kwait.list("jobs") == []
+
+
+@pytest.mark.needs("images")
+def test_pods_that_cannot_start_end_it_early(
+    kwait: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status = main(
+        command(
+            kwait.cluster, kwait.namespace, "--shards=2", "--image=busybox:1.36", "--command=/no"
+        )
+    )
+    said = capfd.readouterr()
+    assert status == 1, said
+    assert "shard 1/2 was lost: " in said.out
+    assert kwait.list("jobs") == []
+
+
+def test_where_no_images_run_it_says_so(kwait: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    if kwait.cluster.provider != "embedded":
+        pytest.skip("on a cluster that runs images")
+    assert main(command(kwait.cluster, kwait.namespace, "--shards=2", "--image=suite:1")) == 1
+    assert capfd.readouterr().err == (
+        "kwait shards: the embedded cluster runs no images; `kwait shards run` needs a cluster "
+        "with nodes, or run shards beside each other with pytest --kwait-shard=I/N\n"
+    )

@@ -1,0 +1,236 @@
+"""`kwait shards run`: the cluster itself runs a suite, one pod for each shard."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
+from pytest_kwait.wait.durations import to_seconds
+
+if TYPE_CHECKING:
+    from pytest_kwait.suite.junit import Tally
+    from pytest_kwait.suite.shard_job import ShardOutcome
+
+__all__ = ["add_arguments", "run"]
+
+_MOST = 1000
+_TIMEOUT = "1h"
+_TAIL = 20
+"""Lines of the log of a shard that was lost."""
+
+_EXAMPLE = """\
+The image has the suite, its requirements and pytest-kwait of this version in it; the working
+directory of the image is where pytest runs. What follows -- are pytest's arguments:
+
+  kwait shards run --shards 8 --image registry.example.com/suite:1 -- e2e -m 'not slow'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    commands = parser.add_subparsers(dest="shards_command", metavar="run", required=True)
+    text = "run a suite as an Indexed Job and gather its results"
+    sub = commands.add_parser(
+        "run",
+        help=text,
+        description=f"{text.capitalize()}.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = sub.add_argument
+    add("--shards", metavar="N", type=int, required=True, help="how many pods share the suite")
+    add("--image", metavar="IMAGE", help="what the pods run (default: what the template names)")
+    add(
+        "--command",
+        metavar="COMMAND",
+        dest="python",
+        default="python",
+        help="what starts Python in the image (default: python)",
+    )
+    add("--parallelism", metavar="N", type=int, help="how many pods at once (default: all)")
+    add(
+        "--pod-template",
+        metavar="FILE",
+        type=Path,
+        help="YAML of a pod template (metadata, spec); its container `pytest`, or else its first, "
+        "runs the tests",
+    )
+    add("--service-account", metavar="NAME", help="whose rights the tests have (default: default)")
+    add("--run-id", metavar="ID", help="name of the run (default: random)")
+    add("--namespace", metavar="NAME", default="default", help="of the Job (default: default)")
+    add("--timeout", metavar="DURATION", default=_TIMEOUT, help=f"limit (default: {_TIMEOUT})")
+    add("--keep", action="store_true", help="leave the Job, for an hour")
+    add("--junitxml", metavar="FILE", type=Path, help="where to write the results of all shards")
+    add("--output", metavar="DIR", type=Path, help="where to write log and files of each shard")
+    add("--kubeconfig", metavar="FILE", type=Path, help="kubeconfig of the cluster")
+    add("--context", metavar="NAME", help="context of the kubeconfig")
+    add("arguments", metavar="PYTEST_ARGUMENT", nargs="*", help="for pytest, after --")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the suite; status 1 unless every shard passed."""
+    seconds = to_seconds(arguments.timeout, what="--timeout", allow_zero=False)
+    _check(arguments)
+    template = _template(arguments.pod_template)
+    # What talks to clusters costs, and other commands do without it.
+    from pytest_kwait.clusters.provider import choose
+    from pytest_kwait.suite.shard_job import ShardJob, ShardSuite
+
+    suite = ShardSuite(
+        arguments.run_id or uuid.uuid4().hex[:8],
+        arguments.shards,
+        shlex.split(arguments.python),
+        arguments.arguments,
+        arguments.image,
+        arguments.parallelism,
+        arguments.service_account,
+        template,
+    )
+    suite.manifest(seconds)
+    cluster = choose(
+        "existing",
+        kubeconfig=arguments.kubeconfig,
+        context=arguments.context,
+        kubeconfig_source="option --kubeconfig",
+        context_source="option --context",
+    ).start()
+    outcomes: list[ShardOutcome] = []
+    trouble: KwaitError | None = None
+
+    def done(outcome: ShardOutcome) -> None:
+        outcomes.append(outcome)
+        _tell_outcome(outcome, arguments.shards)
+
+    try:
+        client = cluster.client()
+        try:
+            job = ShardJob(client, arguments.namespace, suite, tell=_tell, done=done)
+            job.run(Deadline.after(seconds, SYSTEM_CLOCK), keep=arguments.keep)
+        except KwaitError as error:
+            if not outcomes:
+                raise
+            trouble = error
+        finally:
+            client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+    finally:
+        cluster.stop()
+    outcomes.sort(key=lambda each: each.number)
+    _write(outcomes, arguments)
+    _tell(_summary(outcomes))
+    if trouble is not None:
+        raise trouble
+    return 0 if all(each.passed for each in outcomes) else 1
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from pytest_kwait.suite.values import read_dns_label
+
+    for option, number in (
+        ("--shards", arguments.shards),
+        ("--parallelism", arguments.parallelism),
+    ):
+        if number is not None and not 1 <= number <= _MOST:
+            raise InvalidArgument(option, number, f"1 to {_MOST}")
+    for option, name in (
+        ("--namespace", arguments.namespace),
+        ("--run-id", arguments.run_id),
+        ("--service-account", arguments.service_account),
+    ):
+        if name is not None:
+            read_dns_label(name, option, None)
+    try:
+        words = shlex.split(arguments.python)
+    except ValueError as error:
+        raise InvalidArgument("--command", arguments.python, f"a shell's words ({error})") from None
+    if not words:
+        raise InvalidArgument("--command", arguments.python, "what starts Python, python3")
+    for option, path in (("--junitxml", arguments.junitxml), ("--output", arguments.output)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise InvalidArgument(option, str(path), "a place in a folder that exists")
+
+
+def _template(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    valid = "a file with the YAML of one pod template: metadata and spec"
+    try:
+        template = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())
+        raise InvalidArgument("--pod-template", str(path), f"{valid} ({why})") from None
+    if not isinstance(template, dict) or not set(template) <= {"metadata", "spec"}:
+        raise InvalidArgument("--pod-template", str(path), valid)
+    return template
+
+
+def _tell_outcome(outcome: ShardOutcome, shards: int) -> None:
+    shard = f"shard {outcome.number}/{shards}"
+    if outcome.results is None:
+        _tell(f"{shard} was lost: {outcome.reason}")
+        for line in outcome.log.splitlines()[-_TAIL:]:
+            _tell(f"  {line}")
+        return
+    if outcome.passed:
+        _tell(f"{shard} passed: {_counted(_tally(outcome))}")
+        return
+    _tell(f"{shard} failed (pytest's exit status {outcome.results.status}); its log:")
+    for line in outcome.log.splitlines():
+        _tell(f"  {line}")
+
+
+def _tally(outcome: ShardOutcome) -> Tally:
+    from pytest_kwait.suite.junit import Tally, tally
+    from pytest_kwait.suite.shard_results import JUNIT
+
+    document = outcome.results.files.get(JUNIT) if outcome.results else None
+    return Tally() if document is None else tally(document)
+
+
+def _counted(tally: Tally) -> str:
+    return (
+        f"{tally.passed} passed, {tally.failures} failed, {tally.errors} errors, "
+        f"{tally.skipped} skipped"
+    )
+
+
+def _summary(outcomes: list[ShardOutcome]) -> str:
+    from pytest_kwait.suite.junit import Tally
+
+    total = sum((_tally(each) for each in outcomes), Tally())
+    lost = sum(each.results is None for each in outcomes)
+    more = f", {lost} of {len(outcomes)} shards lost" if lost else ""
+    return f"{_counted(total)} in {len(outcomes)} shards{more}"
+
+
+def _write(outcomes: list[ShardOutcome], arguments: argparse.Namespace) -> None:
+    from pytest_kwait.suite.junit import merged
+    from pytest_kwait.suite.shard_results import JUNIT
+
+    try:
+        if arguments.output is not None:
+            for each in outcomes:
+                folder: Path = arguments.output / f"shard-{each.number}"
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "log.txt").write_text(each.log, encoding="utf-8")
+                for name, content in (each.results.files if each.results else {}).items():
+                    (folder / Path(name).name).write_bytes(content)
+        if arguments.junitxml is not None:
+            documents = [
+                (f"{each.number}/{len(outcomes)}", each.results.files[JUNIT])
+                for each in outcomes
+                if each.results is not None and JUNIT in each.results.files
+            ]
+            arguments.junitxml.write_bytes(merged(documents))
+    except OSError as error:
+        raise ClusterError(f"the results could not be written: {error}") from error
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)

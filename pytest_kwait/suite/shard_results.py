@@ -1,0 +1,80 @@
+"""What a shard that ran in a pod has to show: how it is packed into the pod's log, and read there.
+
+A log is what remains of a pod that is over, and whoever may run pods may read it. The files come
+at its end, compressed, with a checksum: what was lost on the way is lost as a whole, and said.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["JUNIT", "REPORT", "ShardResults", "packed", "unpacked"]
+
+JUNIT = "junit.xml"
+REPORT = "report.json"
+"""The names of the files that a shard makes."""
+
+_FIRST = "kwait-shard-results"
+_LAST = "kwait-shard-results-end"
+_WIDTH = 4000
+_LARGEST = 256_000_000
+"""Bytes of all files together, above which a log is not believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardResults:
+    """What one shard has to show.
+
+    Args:
+        status: pytest's exit status.
+        files: the contents by name; a file that pytest did not come to write is not among them.
+        log: what else its pod has written.
+    """
+
+    status: int
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    log: str = ""
+
+
+def packed(status: int, files: Mapping[str, bytes]) -> str:
+    """Return lines for the end of a log.
+
+    Args:
+        status: pytest's exit status.
+        files: the contents by name.
+    """
+    data = zlib.compress(msgspec.msgpack.encode((status, dict(files))))
+    text = base64.b64encode(data).decode()
+    lines = [text[at : at + _WIDTH] for at in range(0, len(text), _WIDTH)]
+    return "\n".join([f"{_FIRST} {hashlib.sha256(data).hexdigest()}", *lines, _LAST, ""])
+
+
+def unpacked(log: str) -> ShardResults | None:
+    """Return what a log ends with; None if it has no results, or not all of them.
+
+    Args:
+        log: what the pod has written.
+    """
+    before, found, rest = log.rpartition(_FIRST + " ")
+    # Where a test's own output had no newline at its end, the mark follows on the same line.
+    lines = rest.splitlines()
+    if not found or _LAST not in lines:
+        return None
+    try:
+        data = base64.b64decode("".join(lines[1 : lines.index(_LAST)]), validate=True)
+        if hashlib.sha256(data).hexdigest() != lines[0]:
+            return None
+        content = zlib.decompressobj().decompress(data, _LARGEST)
+        status, files = msgspec.msgpack.decode(content, type=tuple[int, dict[str, bytes]])
+    except (ValueError, zlib.error, msgspec.DecodeError):
+        return None
+    return ShardResults(status, files, before)
