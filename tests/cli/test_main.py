@@ -15,7 +15,7 @@ from pytest_kwait.cli import main
         (
             ["sideways"],
             "kwait: argument COMMAND: invalid choice: 'sideways' (choose from 'up', 'down', "
-            "'janitor', 'report')",
+            "'shards', 'janitor', 'report')",
         ),
         (["up", "--nodes", "many"], "kwait up: argument --nodes: invalid int value: 'many'"),
         (
