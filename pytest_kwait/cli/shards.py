@@ -68,6 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--timeout", metavar="DURATION", default=_TIMEOUT, help=f"limit (default: {_TIMEOUT})")
     add("--keep", action="store_true", help="leave the Job, for an hour")
     add("--junitxml", metavar="FILE", type=Path, help="where to write the results of all shards")
+    add(
+        "--report",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="where to write one report of all shards, .html or .json; repeatable",
+    )
     add("--output", metavar="DIR", type=Path, help="where to write log and files of each shard")
     add("--kubeconfig", metavar="FILE", type=Path, help="kubeconfig of the cluster")
     add("--context", metavar="NAME", help="context of the kubeconfig")
@@ -129,7 +136,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(each.passed for each in outcomes) else 1
 
 
+def _reports(arguments: argparse.Namespace) -> list[Path]:
+    from pytest_kwait.suite.values import read_reports
+
+    return [path for given in arguments.report for path in read_reports(given, "--report", None)]
+
+
 def _check(arguments: argparse.Namespace) -> None:
+    from pytest_kwait.suite.report_file import check_writable
     from pytest_kwait.suite.values import read_dns_label
 
     for option, number in (
@@ -154,6 +168,8 @@ def _check(arguments: argparse.Namespace) -> None:
     for option, path in (("--junitxml", arguments.junitxml), ("--output", arguments.output)):
         if path is not None and not path.absolute().parent.is_dir():
             raise InvalidArgument(option, str(path), "a place in a folder that exists")
+    for report in _reports(arguments):
+        check_writable(report, "--report", None)
 
 
 def _template(path: Path | None) -> dict[str, Any]:
@@ -210,8 +226,9 @@ def _summary(outcomes: list[ShardOutcome]) -> str:
 
 
 def _write(outcomes: list[ShardOutcome], arguments: argparse.Namespace) -> None:
-    from pytest_kwait.suite.junit import merged
-    from pytest_kwait.suite.shard_results import JUNIT
+    from pytest_kwait.suite import junit, run_report
+    from pytest_kwait.suite.report_file import write_report
+    from pytest_kwait.suite.shard_results import JUNIT, REPORT
 
     try:
         if arguments.output is not None:
@@ -227,7 +244,15 @@ def _write(outcomes: list[ShardOutcome], arguments: argparse.Namespace) -> None:
                 for each in outcomes
                 if each.results is not None and JUNIT in each.results.files
             ]
-            arguments.junitxml.write_bytes(merged(documents))
+            arguments.junitxml.write_bytes(junit.merged(documents))
+        if arguments.report:
+            report = run_report.merged(
+                run_report.decoded(each.results.files[REPORT], f"shard {each.number}", each.pod)
+                for each in outcomes
+                if each.results is not None and REPORT in each.results.files
+            )
+            for path in _reports(arguments):
+                write_report(report, path)
     except OSError as error:
         raise ClusterError(f"the results could not be written: {error}") from error
 
