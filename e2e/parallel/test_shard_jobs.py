@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from pytest_kwait.cli import main
+from pytest_kwait.suite.report_file import read_report
 
 if TYPE_CHECKING:
     from pytest_kwait import Bench
@@ -63,6 +64,7 @@ def test_two_pods_share_a_suite(
             *command(kwait.cluster, kwait.namespace, "--shards=2", "--image=busybox:1.36"),
             *(f"--pod-template={tmp_path}/pod.yaml", f"--command={python}"),
             *(f"--junitxml={tmp_path}/all.xml", f"--output={tmp_path}/out", "--run-id=in-pods"),
+            f"--report={tmp_path}/all.json",
             *("--", *suite, *same),
         ]
     )
@@ -75,6 +77,8 @@ def test_two_pods_share_a_suite(
     assert said.endswith("3 passed, 1 failed, 0 errors, 0 skipped in 2 shards\n")
     assert Path(tmp_path / "all.xml").read_text().count("<testcase ") == 4
     assert "1 passed" in Path(tmp_path / "out/shard-2/log.txt").read_text()
+    report = read_report(tmp_path / "all.json", "FILE")
+    assert sorted(run.shard for run in report.runs) == ["1/2", "2/2"]
     assert kwait.list("jobs") == []
 
 

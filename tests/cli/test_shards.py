@@ -11,6 +11,8 @@ import pytest_kwait.suite.shard_job as shard_job
 from pytest_kwait.cli import main
 from pytest_kwait.errors import ClusterError, WaitFailed
 from pytest_kwait.suite.junit import tally
+from pytest_kwait.suite.report_records import RunRecord
+from pytest_kwait.suite.run_report import VERSION, RunReport, decoded, encoded
 from pytest_kwait.suite.shard_job import ShardOutcome, ShardSuite
 from pytest_kwait.suite.shard_results import ShardResults
 from tests.suite.fakes import FakeCluster
@@ -97,6 +99,20 @@ def test_shards_that_passed_are_status_0(
     assert capsys.readouterr().out.endswith("in 1 shards\n")
 
 
+def test_one_report_of_all_shards(submitted: Submitted, tmp_path: Path) -> None:
+    def shard(number: int) -> ShardOutcome:
+        run = RunRecord(f"r{number}", "r1", started=float(number), shard=f"{number}/2")
+        files = {"report.json": encoded(RunReport(VERSION, [run], [], []))}
+        return ShardOutcome(number, f"a-{number}", ShardResults(0, files))
+
+    submitted.outcomes = [shard(2), shard(1)]
+    made = tmp_path / "all.json"
+    assert main([*RUN, f"--report={made}", f"--report={tmp_path}/all.html"]) == 0
+    report = decoded(made.read_bytes(), "FILE", made)
+    assert [each.shard for each in report.runs] == ["1/2", "2/2"]
+    assert "<html" in (tmp_path / "all.html").read_text()
+
+
 def test_a_lost_shard_is_status_1_and_shows_the_end_of_its_log(
     submitted: Submitted, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,6 +159,10 @@ def test_the_results_of_shards_outlive_a_full_disk(
         (
             ["--output=/no/such/x"],
             "--output='/no/such/x' is not valid: a place in a folder that exists",
+        ),
+        (
+            ["--report=/no/such/x.html"],
+            "--report='/no/such/x.html' is not valid: there is no folder /no/such; make it first",
         ),
         (
             ["--pod-template=/dev/null"],
