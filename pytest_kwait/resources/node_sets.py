@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "all_nodes_schedulable",
     "nodes_ready",
+    "schedulable_nodes",
     "total_healthy",
     "wait_for_all_nodes_schedulable",
     "wait_for_nodes_ready",
@@ -37,12 +38,16 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
 def all_nodes_schedulable(
-    allowed_not_ready: int = 0,
-    non_blocking_taints: Sequence[str] = (CONTROL_PLANE,),
-    *,
-    least: int = 1,
+    allowed_not_ready: int = 0, non_blocking_taints: Sequence[str] = (CONTROL_PLANE,)
 ) -> NodeSet:
-    """Return the condition of `wait_for_all_nodes_schedulable`, of `least` nodes or more."""
+    """Return the condition of `wait_for_all_nodes_schedulable`."""
+    return schedulable_nodes(allowed_not_ready, non_blocking_taints, least=1)
+
+
+def schedulable_nodes(
+    allowed_not_ready: int, non_blocking_taints: Sequence[str], *, least: int
+) -> NodeSet:
+    """Return the same condition of `least` nodes or more."""
     allowed = check_count("allowed_not_ready", allowed_not_ready)
     keys = _texts("non_blocking_taints", non_blocking_taints)
     goal = f"become schedulable, all but {allowed}" if allowed else "all become schedulable"

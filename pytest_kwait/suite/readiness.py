@@ -13,7 +13,7 @@ from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, KwaitError, WaitTimeout
 from pytest_kwait.resources.daemon_sets import daemon_sets
-from pytest_kwait.resources.node_sets import all_nodes_schedulable
+from pytest_kwait.resources.node_sets import schedulable_nodes
 from pytest_kwait.resources.pod_selections import almost_all_pods_ready
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Readiness:
         try:
             session = Session.of(client)
             if allowed >= 0:
-                nodes = all_nodes_schedulable(allowed, settings.non_blocking_taints, least=0)
+                nodes = schedulable_nodes(allowed, settings.non_blocking_taints, least=0)
                 self._wait(session, nodes, "node_schedulable", "nodes")
             if allowed >= 0 and settings.min_startup_pods >= 0:
                 pods = almost_all_pods_ready(SYSTEM, settings.min_startup_pods, allowed)
