@@ -68,6 +68,10 @@ class ClusterSource(Protocol):
         """Return what there is to tell of its readiness at the end of the run, a line each."""
         ...
 
+    def show(self, line: str) -> None:
+        """Have the process with the terminal show what is awaited here; nothing for ''."""
+        ...
+
 
 class OwnedSource:
     """A cluster chosen by the settings, owned by this process, started when first asked for.
@@ -164,6 +168,9 @@ class OwnedSource:
         """Return them, where anybody has waited."""
         return [] if self._readiness is None else self._readiness.notes
 
+    def show(self, line: str) -> None:
+        """Leave it to this process."""
+
 
 class RemoteSource:
     """The controller's cluster, asked for over a loopback connection.
@@ -171,9 +178,11 @@ class RemoteSource:
     Args:
         port: where the controller listens.
         secret: what it wants to hear.
+        worker: who asks.
     """
 
-    def __init__(self, port: int, secret: str) -> None:
+    def __init__(self, port: int, secret: str, worker: str = "") -> None:
+        self._worker = worker
         self._port = port
         self._secret = secret
         self._cluster: Cluster | None = None
@@ -215,6 +224,11 @@ class RemoteSource:
     def notes(self) -> list[str]:
         """Leave them to the controller."""
         return []
+
+    def show(self, line: str) -> None:
+        """Tell the controller; a line that gets lost is no loss."""
+        with contextlib.suppress(ClusterError):
+            self._ask("show", self._worker, quote(line[:_LONGEST_NAME]))
 
     def _ask(self, *words: str) -> dict[str, Any]:
         try:
@@ -264,26 +278,31 @@ class ClusterDesk:
     """The controller's side: answers each worker that knows the secret.
 
     The secret alone asks for the cluster, followed by `pulse` for the run's sign of life there, and
-    by a kind for a note of it; by `ready` and a test for the cluster being ready for it.
+    by a kind for a note of it; by `ready` and a test for the cluster being ready for it; by
+    `show`, the worker and a line for what it waits for.
 
     Args:
         source: the cluster.
         pulse: returns the sign of life in a cluster; None where it needs none.
+        told: hears what a worker waits for, as a line.
     """
 
     def __init__(
         self,
         source: ClusterSource,
         pulse: Callable[[Cluster], Pulse | None] = lambda cluster: None,
+        told: Callable[[str, str], None] = lambda worker, line: None,
     ) -> None:
         import socket
 
         self._source = source
         self._pulse = pulse
+        self._told = told
         self._replies: dict[bytes, Callable[..., dict[str, Any]]] = {
             b"": self._card,
             b"pulse": self._beat,
             b"ready": self._problem,
+            b"show": self._show,
         }
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
@@ -344,6 +363,10 @@ class ClusterDesk:
 
     def _problem(self, test: bytes) -> dict[str, Any]:
         return {"problem": self._source.problem(unquote(test.decode()))}
+
+    def _show(self, worker: bytes, line: bytes = b"") -> dict[str, Any]:
+        self._told(worker.decode(), unquote(line.decode()))
+        return {}
 
     def _card(self) -> dict[str, Any]:
         try:

@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_kwait.plugin.cluster_sources import RemoteSource
 
         assert handed is not None  # noqa: S101 - only a worker asks
-        return RemoteSource(handed["port"], handed["secret"])
+        return RemoteSource(handed["port"], handed["secret"], worker)
 
     def owned() -> ClusterSource:
         from pytest_kwait.plugin.cluster_sources import OwnedSource
@@ -95,7 +95,12 @@ def pytest_configure_node(node: Any) -> None:
 
             return pulse_of(config, cluster)
 
-        config.stash[_desk_key] = ClusterDesk(run.source, pulse)
+        def told(worker: str, line: str) -> None:
+            from pytest_kwait.plugin.progress import told
+
+            told(config, worker, line)
+
+        config.stash[_desk_key] = ClusterDesk(run.source, pulse, told)
     desk = config.stash[_desk_key]
     node.workerinput["kwait"] = {"run": run.id, "port": desk.port, "secret": desk.secret}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock, Deadline
     from pytest_kwait.engine.pending import PendingWait, PendingWaits
 
-__all__ = ["HEARTBEAT", "Narrator", "Outlet", "break_line_of"]
+__all__ = ["HEARTBEAT", "Narrator", "Outlet", "RelayedOutlet", "break_line_of"]
 
 HEARTBEAT = 60.0
 """Seconds between two lines about waits that last, where there is no terminal."""
@@ -107,6 +107,35 @@ class Outlet:
             return
 
 
+class RelayedOutlet(Outlet):
+    """The outlet of a worker whose controller has the terminal, and draws for all.
+
+    Args:
+        descriptor: where whole lines are written to.
+        prefix: what each of them starts with.
+        relay: takes the line that is to be shown; an empty one for none.
+    """
+
+    def __init__(self, descriptor: int, prefix: str, relay: Callable[[str], None]) -> None:
+        super().__init__(descriptor, prefix, live=True, heartbeat=False, break_line=lambda: True)
+        self._relay = relay
+        self._shown = ""
+
+    def draw(self, text: str) -> None:
+        """Have a line shown, instead of the one before."""
+        self._drawn = True
+        if text != self._shown:
+            self._shown = text
+            self._relay(text)
+
+    def erase(self) -> None:
+        """Have nothing shown."""
+        self._drawn = False
+        if self._shown:
+            self._shown = ""
+            self._relay("")
+
+
 class Narrator:
     """Tells of the waits of this process, from a thread that lives while something waits.
 
@@ -165,6 +194,16 @@ class Narrator:
     def resume(self) -> None:
         """Draw again: pytest prints nothing while a test runs."""
         self._hushed = False
+
+    def show(self, text: str) -> None:
+        """Draw what another process tells of its waits, unless pytest prints; nothing for ''."""
+        with self._lock:
+            if self._closed or self._hushed or not self._outlet.live:
+                return
+            if text:
+                self._outlet.draw(text)
+            else:
+                self._outlet.erase()
 
     def close(self) -> None:
         """Tell nothing more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,13 +13,13 @@ import pytest
 from pytest_kwait.plugin.running import near_limit, running_item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_kwait.engine.pending import PendingWait
     from pytest_kwait.plugin.narration import Narrator
     from pytest_kwait.plugin.signals import SignalReport
 
-__all__ = ["Progress", "drawn", "hush", "resume"]
+__all__ = ["Progress", "drawn", "hush", "resume", "told"]
 
 _progress_key = pytest.StashKey["Progress"]()
 
@@ -36,7 +37,10 @@ class Progress:
         self._descriptor = descriptor
         self._narrator: Narrator | None = None
         self._signal: SignalReport | None = None
-        self._quiet = True
+        self.quiet = True
+        """Whether the terminal is left to pytest."""
+        self._told: dict[str, str] = {}
+        self._told_lock = threading.Lock()
 
     def begun(self, wait: PendingWait) -> None:
         """Hear that a wait has begun."""
@@ -52,24 +56,29 @@ class Progress:
         """Return who tells; made when first asked for."""
         if self._narrator is None:
             from pytest_kwait.engine.pending import PENDING
-            from pytest_kwait.plugin.narration import Narrator, Outlet, break_line_of
+            from pytest_kwait.plugin.narration import Narrator, Outlet, RelayedOutlet, break_line_of
             from pytest_kwait.plugin.signals import SignalReport
 
             config = self._config
             worker = getattr(config, "workerinput", {}).get("workerid", "")
             reporter = config.pluginmanager.getplugin("terminalreporter")
-            outlet = Outlet(
-                self._descriptor,
-                f"kwait [{worker}]: " if worker else "kwait: ",
-                live=_draws(config, self._descriptor),
-                heartbeat=_beats(config),
-                # What the controller has begun to write, its workers do not know.
-                break_line=(lambda: True) if worker else break_line_of(reporter),
-            )
+            prefix = f"kwait [{worker}]: " if worker else "kwait: "
+            relay = _relay_of(config)
+            if relay is not None:
+                outlet: Outlet = RelayedOutlet(self._descriptor, prefix, relay)
+            else:
+                outlet = Outlet(
+                    self._descriptor,
+                    prefix,
+                    live=_draws(config, self._descriptor),
+                    heartbeat=_beats(config),
+                    # What the controller has begun to write, its workers do not know.
+                    break_line=(lambda: True) if worker else break_line_of(reporter),
+                )
             narrator = self._narrator = Narrator(
                 outlet, PENDING, lambda: near_limit(running_item(config))
             )
-            if self._quiet:
+            if self.quiet:
                 narrator.hush()
             self._signal = SignalReport(lambda: narrator.report("SIGUSR1"))
         return self._narrator
@@ -80,15 +89,32 @@ class Progress:
         if self._signal is not None:
             self._signal.install()
 
+    def told(self, worker: str, line: str) -> None:
+        """Show what a worker waits for; called by the thread that hears of it."""
+        with self._told_lock:
+            self._told.pop(worker, None)
+            if line:
+                self._told[worker] = line
+            first = next(iter(sorted(self._told)), "")
+            text = f"[{first}] {self._told[first]}" if first else ""
+            others = len(self._told) - 1
+            if others > 0:
+                text = f"{others} more {'worker waits' if others == 1 else 'workers wait'}, {text}"
+            self.narrator().show(text)
+
+    def draws(self) -> bool:
+        """Whether this process shows a line that lives, of its own waits and those of workers."""
+        return _draws(self._config, self._descriptor)
+
     def hush(self) -> None:
         """Leave the terminal to pytest."""
-        self._quiet = True
+        self.quiet = True
         if self._narrator is not None:
             self._narrator.hush()
 
     def resume(self) -> None:
         """Take the line below the cursor again."""
-        self._quiet = False
+        self.quiet = False
         if self._narrator is not None:
             self._narrator.resume()
 
@@ -137,6 +163,12 @@ def drawn(config: pytest.Config) -> Iterator[None]:
         hush(config)
 
 
+def told(config: pytest.Config, worker: str, line: str) -> None:
+    """Show what a worker waits for."""
+    if _progress_key in config.stash:
+        config.stash[_progress_key].told(worker, line)
+
+
 def hush(config: pytest.Config) -> None:
     """Leave the terminal to somebody else."""
     if _progress_key in config.stash:
@@ -151,9 +183,37 @@ def resume(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Let a signal that is meant for the workers not end their controller."""
+    """Let a signal that is meant for the workers not end their controller; draw for them."""
     if _progress_key in node.config.stash:
-        node.config.stash[_progress_key].expect_signal()
+        progress = node.config.stash[_progress_key]
+        progress.expect_signal()
+        node.workerinput["kwait_live"] = progress.draws()
+        progress.resume()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> Any:
+    """Draw nothing while the controller prints what has become of a test."""
+    # The node is pytest-xdist's, and there is one where it is a controller that hears of it.
+    config = getattr(getattr(report, "node", None), "config", None)
+    if config is None:
+        return (yield)
+    with _silence(config):
+        return (yield)
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True, tryfirst=True)
+def pytest_testnodedown(node: Any, error: object) -> Any:
+    """Forget what a worker waited for, and draw nothing while its end is told."""
+    told(node.config, node.gateway.id, "")
+    with _silence(node.config):
+        return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave the terminal to pytest's summary."""
+    hush(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -192,6 +252,30 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         progress.close()
 
 
+@contextlib.contextmanager
+def _silence(config: pytest.Config) -> Iterator[None]:
+    """Draw nothing meanwhile, and again afterwards if there was drawn before."""
+    progress = config.stash.get(_progress_key, None)
+    if progress is None or progress.quiet:
+        yield
+        return
+    progress.hush()
+    try:
+        yield
+    finally:
+        progress.resume()
+
+
+def _relay_of(config: pytest.Config) -> Callable[[str], None] | None:
+    """Return what takes the line of a worker to a controller that draws; None without one."""
+    given = getattr(config, "workerinput", {})
+    if not given.get("kwait_live"):
+        return None
+    from pytest_kwait.plugin.distributed import run_of
+
+    return run_of(config).source.show
+
+
 def _beats(config: pytest.Config) -> bool:
     """Whether a line may be written from time to time."""
     return config.get_verbosity() > -2
@@ -204,6 +288,8 @@ def _draws(config: pytest.Config, descriptor: int) -> bool:
         and os.environ.get("TERM", "dumb") != "dumb"
         and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
         and not hasattr(config, "workerinput")
+        # Of the tests of several workers pytest-xdist would tell at any time.
+        and (config.get_verbosity() == 0 or config.getoption("dist", "no") == "no")
         and config.get_verbosity() >= 0
         # What a test prints, or logs, would run over it.
         and config.getoption("capture") != "no"

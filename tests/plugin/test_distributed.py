@@ -205,6 +205,9 @@ class Source:
     def notes(self) -> list[str]:
         return []
 
+    def show(self, line: str) -> None:
+        """There is no terminal."""
+
 
 @pytest.fixture
 def desk() -> Any:
@@ -234,6 +237,18 @@ def test_desk_says_whether_the_cluster_is_ready_for_a_test(desk: ClusterDesk) ->
     source = RemoteSource(desk.port, desk.secret)
     assert source.problem("t.py::é[a b]") == "not for t.py::é[a b]"
     assert source.problem("x" * 10_000) == f"not for {'x' * 300}"
+
+
+def test_desk_hears_what_workers_wait_for() -> None:
+    heard: list[tuple[str, str]] = []
+    desk = ClusterDesk(Source(), told=lambda worker, line: heard.append((worker, line)))
+    source = RemoteSource(desk.port, desk.secret, "gw1")
+    source.show("4s left: é to come")
+    source.show("")
+    desk.close()
+    # Nobody is there any more, which is no matter.
+    source.show("lost")
+    assert heard == [("gw1", "4s left: é to come"), ("gw1", "")]
 
 
 @pytest.mark.parametrize("words", [b"guess\n", b"\n", b"x" * 5000, "é".encode() + b"\n"])

@@ -82,6 +82,38 @@ def test_a_terminal_shows_what_is_awaited_and_no_trace_of_it_stays(
     assert "said" not in plain
 
 
+def test_a_terminal_shows_what_workers_await_in_one_line(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        """
+        import time
+        from pathlib import Path
+
+        import pytest
+
+        @pytest.mark.parametrize("n", range(2))
+        def test_it(wait_for_job_complete, n):
+            Path(f"ready-{n}").touch()
+            while not Path(f"ready-{1 - n}").exists():
+                time.sleep(0.01)
+            with pytest.raises(Exception):
+                wait_for_job_complete("pi", timeout="1.6s")
+        """
+    )
+    output = on_a_terminal(pytester, "-n2")
+    drawn = DRAWN.findall(output)
+    one = r"\[gw[01]\] [012]s left: job \S+/pi to become complete: not found yet"
+    assert drawn
+    assert all(re.fullmatch(rf"kwait: (1 more worker waits, )?{one}", line) for line in drawn)
+    assert any("1 more worker waits, [gw0]" in line for line in drawn)
+    rest = DRAWN.sub("", output)
+    assert 1 <= rest.count(ERASED) <= 4
+    plain = re.sub(r"\x1b\[[\d;]*m|\x1b\]9;4[^\x1b]*\x1b\\", "", rest.replace(ERASED, ""))
+    assert re.search(r"\n\.\. +\[100%\]", plain), plain
+    assert "still waiting" not in plain
+
+
 @pytest.fixture
 def terminal() -> Iterator[int]:
     ours, theirs = os.openpty()
