@@ -32,9 +32,9 @@ def test_starts(kwait, wait_for_pod_ready, number):
     kwait.create(pod("sleep", "600"))
     wait_for_pod_ready("worker")
 
-def test_fails(kwait, wait_for_pod_ready):
+def test_fails(kwait, wait_for_pod_success):
     kwait.create(pod("sh", "-c", "echo no database; exit 3"))
-    wait_for_pod_ready("worker")
+    wait_for_pod_success("worker")
 
 def test_loses_its_worker(kwait, wait_for_pod_ready):
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
@@ -81,12 +81,12 @@ def test_two_jobs_one_page(
     capsys.readouterr()
 
     page = visit((tmp_path / "report.html").as_uri())
-    assert page.text("h1") == "✕ 2 tests failed"
+    assert page.text("h1") == "✕ 2 tests failed", "\n".join(said)
     crashed, failed = page.texts("#failures .card")
     assert "test_loses_its_worker" in crashed
     assert "unfinished" in crashed
     assert "/nobody to become ready" in crashed
-    assert "can no longer become ready" in failed
+    assert "can no longer succeed: the pod has failed" in failed
     assert "worker/main: no database" in failed
     page.click("#tab-tests")
     assert page.text(".filters .muted") == "6 of 6"
