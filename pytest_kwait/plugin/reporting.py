@@ -48,6 +48,13 @@ class TestLog:
         self.lost: list[str] = []
         self._open: dict[tuple[str, str], tuple[str, str, float]] = {}
         self._count = 0
+        self._uncollected: set[str] = set()
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Take over what could not be collected; every worker says the same of it."""
+        if report.failed and report.nodeid not in self._uncollected:
+            self._uncollected.add(report.nodeid)
+            self._write(report.nodeid, "", "error", report.longreprtext, 0.0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take over a phase of a test, in whichever process it ran."""

@@ -179,6 +179,19 @@ def test_outcomes_of_tests(pytester: pytest.Pytester) -> None:
     assert "assert 0" in texts["test_both"]
 
 
+@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+def test_what_cannot_be_collected_is_a_failure(
+    pytester: pytest.Pytester, workers: list[str]
+) -> None:
+    pytester.makepyfile(test_bad="import nothing_of_that_name", test_good="def test(): pass")
+    pytester.runpytest(*workers, "--kwait-report=r.json")
+    report = read(pytester.path / "r.json")
+    assert [(test["test"], test["outcome"]) for test in report["tests"]] == [
+        ("test_bad.py", "error")
+    ]
+    assert "nothing_of_that_name" in report["tests"][0]["text"]
+
+
 @pytest.mark.parametrize(
     ("file", "message"),
     [

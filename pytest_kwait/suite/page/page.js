@@ -1,5 +1,7 @@
 // The page: the verdict, failures first, the timeline, then everything in tables.
 const SHOWN = 50;
+// As pytest counts them.
+const EXITS = { 1: 'tests failed', 2: 'it was interrupted', 3: 'an internal error', 4: 'it could not be meant as it was called' };
 const detail = new Detail();
 const openThing = (thing, list) => detail.show(thing, list);
 
@@ -18,7 +20,7 @@ function verdict() {
   let text = 'All tests passed';
   if (failed) text = `${counted(failed, 'test', 'tests')} failed`;
   else if (killed) text = `${counted(killed, 'run was', 'runs were')} killed`;
-  else if (broken) text = 'The run did not end well';
+  else if (broken) text = `The run did not end well: ${EXITS[runs.find((run) => run.exit_status && run.exit_status !== 5).exit_status] || 'it failed'}`;
   else if (!count) text = 'No test ran';
   const good = !failed && !killed && !broken;
   document.title = `${good ? '✓' : '✕'} ${text} - kwait report`;
