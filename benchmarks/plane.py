@@ -25,8 +25,12 @@ __all__ = ["control_plane", "some_cluster"]
 
 
 @contextmanager
-def control_plane() -> Iterator[Path]:
-    """Run both in a folder that is removed; give the kubeconfig."""
+def control_plane(*, controllers: bool = False) -> Iterator[Path]:
+    """Run both in a folder that is removed; give the kubeconfig.
+
+    Args:
+        controllers: whether to run a kube-controller-manager as well.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "logs").mkdir()
@@ -42,6 +46,10 @@ def control_plane() -> Iterator[Path]:
                 component.start()
                 components.append(component)
             Readiness(plane, check).server()
+            for component in plane.loops()[:1] if controllers else []:
+                component.start()
+                components.append(component)
+                Readiness(plane, check).defaults()
             plane.kubeconfig(folder / "kubeconfig")
             yield folder / "kubeconfig"
         finally:

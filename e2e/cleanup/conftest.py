@@ -144,7 +144,7 @@ class Runs:
 
     def left(self) -> list[str]:
         """Return all objects of the runs that are in the cluster and not on their way out of it."""
-        from pytest_kwait.suite.namespaces import run_digest
+        from pytest_kwait.suite.owners import run_digest
 
         selector = {"pytest-kwait/run": run_digest(self.id)}
         found: list[str] = []

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
-from pytest_kwait.errors import ApiError, ClusterError
+from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
 from pytest_kwait.wait.durations import to_seconds
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -40,6 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--run-id", metavar="ID", help="look at this run only (default: at all)")
     parser.add_argument(
+        "--kept",
+        action="store_true",
+        help="remove what that run has kept (--kwait-keep) as well, before it expires",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="say what would be removed, and change nothing"
     )
     parser.add_argument(
@@ -66,6 +71,10 @@ def run(arguments: argparse.Namespace) -> int:
     _check("--namespace", arguments.namespace)
     if arguments.run_id is not None:
         _check("--run-id", arguments.run_id)
+    elif arguments.kept:
+        raise InvalidArgument(
+            "--kept", True, "give --run-id ID as well: what others have kept is theirs to remove"
+        )
     # What talks to clusters costs, and other commands do without it.
     from pytest_kwait.clusters.provider import choose
     from pytest_kwait.suite.janitor import Janitor
@@ -85,6 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             namespace=arguments.namespace,
             run=arguments.run_id,
             dry_run=arguments.dry_run,
+            kept=arguments.kept,
             tell=_tell,
         )
         try:

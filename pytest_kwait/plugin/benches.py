@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import itertools
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from pytest_kwait.plugin.outcomes import Placement, is_kept, placements, report_
 from pytest_kwait.plugin.running import allowance_of, running_item
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.sharding import shard_text
+from pytest_kwait.plugin.sweeping import departed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
     from pytest_kwait.resources.catalogue import Wait
     from pytest_kwait.suite.bench import Bench
     from pytest_kwait.suite.bound_wait import BoundWait, Terms
-    from pytest_kwait.suite.namespaces import Namespaces, Owner
+    from pytest_kwait.suite.further import Request
+    from pytest_kwait.suite.namespaces import Namespaces
+    from pytest_kwait.suite.owners import Owner
 
-__all__ = ["bench_at", "bench_owner", "bind", "namespace_for", "owner_of"]
+__all__ = ["bench_at", "bench_owner", "bind", "namespace_for", "namespaces_at", "owner_of"]
 
 _attempts_key = pytest.StashKey[dict[str, int]]()
 
@@ -85,7 +89,7 @@ def owner_of(
 ) -> Owner:
     """Whom a namespace is for; `again` for what belongs to the one that was asked for last."""
     from pytest_kwait.plugin.pulses import pulse_of
-    from pytest_kwait.suite.namespaces import Owner
+    from pytest_kwait.suite.owners import Owner
 
     run = run_of(config)
     attempts = config.stash.setdefault(_attempts_key, {})
@@ -104,17 +108,52 @@ def owner_of(
 
 
 @contextmanager
+def namespaces_at(
+    config: pytest.Config, cluster: Cluster, client: ApiClient
+) -> Iterator[Namespaces]:
+    """Give what makes the namespaces of this process; those that it deletes are awaited later."""
+    from pytest_kwait.plugin.pulses import pulses
+    from pytest_kwait.suite.namespaces import Namespaces
+
+    settings = run_settings(config)
+    namespaces = Namespaces(client, settings.timeouts(), settings.pod_security)
+    yield namespaces
+    departed(config, id(cluster) if id(cluster) in pulses(config) else 0, namespaces.going)
+
+
+@contextmanager
 def namespace_for(
-    config: pytest.Config, node: Any, owner: Owner, namespaces: Namespaces, cluster: Cluster
+    config: pytest.Config,
+    node: Any,
+    owner: Owner,
+    namespaces: Namespaces,
+    cluster: Cluster,
+    request: Request | None = None,
 ) -> Iterator[str]:
-    """Give a namespace that goes away at the end unless it is to be kept, or is somebody else's."""
+    """Give a namespace that goes away at the end unless it is to be kept, or is somebody else's.
+
+    Args:
+        config: the run.
+        node: the test, class, module or session that it is for.
+        owner: the same, as the cluster is told.
+        namespaces: those of this process.
+        cluster: where.
+        request: what was asked for, if it is a further one.
+    """
     check_rights(config, cluster)
     given = run_settings(config).setting("namespace")
     if given.value is not None:
         yield namespaces.existing(given.value, given.source)
         return
     settings = run_settings(config)
-    name = namespaces.make(owner, {"poll": settings.poll, "mode": settings.mode})
+    allowance = allowance_of(running_item(config))
+    name = namespaces.make(
+        owner,
+        {"poll": settings.poll, "mode": settings.mode},
+        labels=request.labels if request is not None else None,
+        pod_security=request.pod_security if request is not None else None,
+        patience=allowance.seconds if allowance is not None else None,
+    )
     advice = _EMBEDDED_ENDS if cluster.provider == "embedded" else f"look: {namespaces.hint(name)}"
     placement = Placement(node, name, advice, namespaces.client)
     placements(config).append(placement)
@@ -129,7 +168,8 @@ def namespace_for(
         own = settings_of(node)
         if is_kept(config, node, own) or (failed and own.keep == "failed"):
             namespaces.keep(name)
-            report_kept(config, str(placement))
+            removal = "" if cluster.provider == "embedded" else namespaces.removal(owner.run)
+            report_kept(config, str(placement), removal)
         elif (problem := namespaces.delete(name)) is not None:
             pytest.fail(problem, pytrace=False)
 
@@ -151,6 +191,18 @@ def bench_at(
     def folders() -> list[Any]:
         return manifest_folders(running_item(config) or node)
 
+    owned = namespaces.owns(namespace)
+    number = itertools.count(1)
+
+    def further(request: Request) -> Bench:
+        beside = owner.beside(request.name, next(number))
+        name = benches.enter_context(
+            namespace_for(config, node, beside, namespaces, cluster, request)
+        )
+        return benches.enter_context(
+            bench_at(config, node, beside, name, cluster, client, namespaces, timeouts)
+        )
+
     bench = Bench(
         cluster,
         client,
@@ -158,10 +210,13 @@ def bench_at(
         owner=owner,
         terms=lambda: _terms(config, node, client, namespace, timeouts),
         folders=folders,
-        owned=namespaces.owns(namespace),
+        owned=owned,
+        further=further if owned else None,
     )
+    benches = ExitStack()
     try:
-        yield bench
+        with benches:
+            yield bench
     finally:
         kept = is_kept(config, node, settings_of(node))
         problems = bench.close(keep=kept)

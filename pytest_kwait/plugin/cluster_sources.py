@@ -273,13 +273,18 @@ class RemotePulse:
             self._ask("pulse", kind)
             self._kinds.add(kind)
 
+    def take_turn(self, name: str, seconds: float) -> str:
+        """Return once a namespace of that name may be made, or why not after `seconds`."""
+        return str(self._ask("turn", name, repr(seconds))["reason"])
+
 
 class ClusterDesk:
     """The controller's side: answers each worker that knows the secret.
 
     The secret alone asks for the cluster, followed by `pulse` for the run's sign of life there, and
     by a kind for a note of it; by `ready` and a test for the cluster being ready for it; by
-    `show`, the worker and a line for what it waits for.
+    `show`, the worker and a line for what it waits for; by `turn`, a name and seconds for leave
+    to make that namespace.
 
     Args:
         source: the cluster.
@@ -303,6 +308,7 @@ class ClusterDesk:
             b"pulse": self._beat,
             b"ready": self._problem,
             b"show": self._show,
+            b"turn": self._turn,
         }
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
@@ -360,6 +366,13 @@ class ClusterDesk:
             return {"place": pulse.place()}
         except KwaitError as error:
             return {"error": str(error)}
+
+    def _turn(self, name: bytes, seconds: bytes) -> dict[str, Any]:
+        try:
+            pulse = self._pulse(self._source.cluster())
+        except KwaitError as error:
+            return {"error": str(error)}
+        return {"reason": pulse.take_turn(name.decode(), float(seconds)) if pulse else ""}
 
     def _problem(self, test: bytes) -> dict[str, Any]:
         return {"problem": self._source.problem(unquote(test.decode()))}

@@ -166,11 +166,16 @@ def check_rights(config: pytest.Config, cluster: Cluster) -> None:
     """Return if namespaces can be made in a cluster, as far as its server says.
 
     Raises:
-        ClusterError: the run's identity is not allowed what that needs.
+        ClusterError: the run's identity is not allowed what that needs, or another run has its id.
     """
     missing = run_of(config).source.missing(cluster)
     if missing:
         raise ClusterError(missing)
+    from pytest_kwait.plugin.pulses import pulse_of
+
+    pulse = pulse_of(config, cluster)
+    if pulse is not None:
+        pulse.place()
 
 
 def _is_worker(config: pytest.Config) -> bool:

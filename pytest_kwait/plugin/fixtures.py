@@ -81,13 +81,15 @@ def kwait_timeouts(request: pytest.FixtureRequest) -> Timeouts:
 
 
 @pytest.fixture(scope="session")
-def _kwait_namespaces(request: pytest.FixtureRequest, kwait_client: ApiClient) -> Namespaces:
+def _kwait_namespaces(
+    request: pytest.FixtureRequest, kwait_cluster: Cluster, kwait_client: ApiClient
+) -> Iterator[Namespaces]:
     """Keep the namespaces that this process made (internal)."""
     activate(request.config)
-    from pytest_kwait.plugin.settings import run_settings
-    from pytest_kwait.suite.namespaces import Namespaces
+    from pytest_kwait.plugin.benches import namespaces_at
 
-    return Namespaces(kwait_client, run_settings(request.config).timeouts())
+    with namespaces_at(request.config, kwait_cluster, kwait_client) as namespaces:
+        yield namespaces
 
 
 @pytest.fixture(scope=_scope)

@@ -22,6 +22,7 @@ _MACHINERY = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdis
 
 _kept_nodes_key = pytest.StashKey[set[Any]]()
 _kept_lines_key = pytest.StashKey[list[str]]()
+_removals_key = pytest.StashKey[dict[str, None]]()
 _placements_key = pytest.StashKey[list["Placement"]]()
 
 
@@ -49,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start with nothing kept."""
     config.stash[_kept_nodes_key] = set()
     config.stash[_kept_lines_key] = []
+    config.stash[_removals_key] = {}
     config.stash[_placements_key] = []
 
 
@@ -84,6 +86,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["kwait_kept"] = session.config.stash[_kept_lines_key]
+        output["kwait_removals"] = list(session.config.stash[_removals_key])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -91,6 +94,7 @@ def pytest_testnodedown(node: Any) -> None:
     """Take over what a worker kept; a worker that died has told nothing."""
     output = getattr(node, "workeroutput", None) or {}
     node.config.stash[_kept_lines_key].extend(output.get("kwait_kept", []))
+    node.config.stash[_removals_key].update(dict.fromkeys(output.get("kwait_removals", [])))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -100,6 +104,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("kwait: kept namespaces")
         for line in lines:
             terminalreporter.line(line)
+        commands = config.stash[_removals_key]
+        for command in commands:
+            terminalreporter.line(f"to remove them before they expire, in 24 hours: {command}")
 
 
 def placements(config: pytest.Config) -> list[Placement]:
@@ -117,9 +124,17 @@ def kept_lines(config: pytest.Config) -> list[str]:
     return config.stash.get(_kept_lines_key, [])
 
 
-def report_kept(config: pytest.Config, line: str) -> None:
-    """Name a namespace that was kept in the summary of the run."""
+def report_kept(config: pytest.Config, line: str, removal: str = "") -> None:
+    """Name a namespace that was kept in the summary of the run.
+
+    Args:
+        config: the run.
+        line: which one, and how to look into it.
+        removal: the command that removes it; empty where it goes with its cluster.
+    """
     config.stash[_kept_lines_key].append(line)
+    if removal:
+        config.stash[_removals_key][removal] = None
 
 
 def _keep(item: pytest.Item) -> str:

@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.errors import KwaitError
+from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.plugin.distributed import run_of
 from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.sharding import shard_text
 from pytest_kwait.suite.heartbeat import HOME, Heartbeat
+from pytest_kwait.suite.turns import Turns
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.provider import Cluster
@@ -32,6 +37,9 @@ _pulses_key = pytest.StashKey[dict[int, "RunPulse"]]()
 _SWEEP_LIMIT = 30.0
 """Seconds that looking for what others left may take, beside the tests."""
 
+_RIVAL_LIMIT = 60.0
+"""Seconds that another run of the same id may take to show that it lives."""
+
 _TIDY_LIMIT = 10.0
 """Seconds that looking for what this run left may take, at its end."""
 
@@ -44,14 +52,29 @@ class RunPulse:
         nonce: keeps apart runs that were given the same id.
         cluster: where it is.
         settings: the settings of the run.
+        shard: the part of the suite that this machine runs; empty without shards.
+        tell: called with a line that somebody who waits should see.
     """
 
-    def __init__(self, run: str, nonce: str, cluster: Cluster, settings: Settings) -> None:
+    def __init__(
+        self,
+        run: str,
+        nonce: str,
+        cluster: Cluster,
+        settings: Settings,
+        *,
+        shard: str = "",
+        tell: Callable[[str], object] = lambda line: None,
+    ) -> None:
         self._run = run
         self._nonce = nonce
         # Kept for its identity as well: nothing else may be taken for it.
         self.cluster = cluster
         self._settings = settings
+        self._shard = shard
+        self._tell_now = tell
+        self._clash = ""
+        self._turns: Turns | None = None
         self._lock = threading.Lock()
         self._client: ApiClient | None = None
         self._heartbeat: Heartbeat | None = None
@@ -59,19 +82,35 @@ class RunPulse:
         self._lines: list[str] = []
 
     def place(self) -> str:
-        """Return namespace/name of the Lease, made if need be; empty where there can be none."""
-        return self._begun().place()
+        """Return namespace/name of the Lease, made if need be; empty where there can be none.
+
+        Raises:
+            ClusterError: another run goes by the same id.
+        """
+        heartbeat = self._begun()
+        if self._clash:
+            raise ClusterError(self._clash)
+        return heartbeat.place()
 
     def record(self, kind: str) -> None:
         """Note that an object of a kind is about to be made."""
         self._begun().record(kind)
 
-    def end(self, *, untidy: bool, kept: bool) -> list[str]:
+    def take_turn(self, name: str, seconds: float) -> str:
+        """Return once a namespace of that name may be made, or why not after `seconds`."""
+        self._begun()
+        return self._turns.take(name, seconds) if self._turns is not None else ""
+
+    def end(
+        self, *, untidy: bool, kept: bool, going: Mapping[str, str], patient: bool
+    ) -> list[str]:
         """Remove what is left of the run and its sign of life; does nothing if there was none.
 
         Args:
             untidy: whether anybody may have left anything.
             kept: whether anything was left on purpose.
+            going: the UIDs, by name, of the namespaces that were asked to go.
+            patient: whether to wait until they are gone.
 
         Returns:
             what there is to tell, a line each.
@@ -84,10 +123,14 @@ class RunPulse:
             self._janitor.join(_TIDY_LIMIT)
         if untidy:
             self._tidy(heartbeat)
+        if patient and going:
+            self._await(going)
         # What was kept outside of namespaces is found by the Lease alone.
         heartbeat.end(leave=bool(heartbeat.kinds) and (kept or untidy))
         if heartbeat.problem is not None:
             self._lines.append(f"kwait: {heartbeat.problem}")
+        if self._turns is not None and self._turns.problem is not None:
+            self._lines.append(f"kwait: {self._turns.problem}")
         if self._client is not None:
             self._client.close()  # type: ignore[no-untyped-call] # the official client has no types here
         return self._lines
@@ -102,14 +145,45 @@ class RunPulse:
                     self._nonce,
                     interval=self._settings.heartbeat,
                     namespace=self._home,
+                    shard=self._shard,
                 )
-                self._heartbeat.place()
-                if self._settings.janitor:
+                self._clash = self._found_clash(self._client, self._heartbeat.place())
+                self._turns = Turns(
+                    Session.of(self._client),
+                    self._run,
+                    limit=self._settings.namespace_limit,
+                    rate=self._settings.namespace_rate,
+                    sources=(
+                        self._settings.source("namespace_limit"),
+                        self._settings.source("namespace_rate"),
+                    ),
+                )
+                if self._settings.janitor and not self._clash:
                     self._janitor = threading.Thread(
                         target=self._sweep, args=(self._client,), name="kwait janitor", daemon=True
                     )
                     self._janitor.start()
             return self._heartbeat
+
+    def _found_clash(self, client: ApiClient, place: str) -> str:
+        """Return what to say of another run of the same id; nobody has a random one twice."""
+        if self._settings.run_id is None or not place:
+            return ""
+        from pytest_kwait.suite.rivals import living_rival
+
+        limit = Deadline.after(_RIVAL_LIMIT)
+        session = Session.of(client)
+        rival = living_rival(session, self._run, self._shard, place, limit, self._tell_now)
+        return rival.message(self._run, self._settings.source("run_id")) if rival else ""
+
+    def _await(self, going: Mapping[str, str]) -> None:
+        limit = self._settings.deletion_wait
+        if self._client is None or not limit:
+            return
+        from pytest_kwait.suite.departures import Departures
+
+        lines = Departures(self._client, self._run, going).wait(limit, self._tell_now)
+        self._lines += [line if line.startswith(" ") else f"kwait: {line}" for line in lines]
 
     @property
     def _home(self) -> str:
@@ -163,7 +237,24 @@ def pulse_of(config: pytest.Config, cluster: Cluster) -> Pulse | None:
         return shared
     known = pulses(config)
     if id(cluster) not in known:
-        known[id(cluster)] = RunPulse(run.id, run.nonce, cluster, run_settings(config))
+        reporter = config.pluginmanager.getplugin("terminalreporter")
+
+        def tell(line: str) -> None:
+            if reporter is not None and config.get_verbosity() > -2:
+                reporter.ensure_newline()
+                # Under pytest-xdist the reporter does not know that it is in the middle of a line.
+                if reporter._tw.width_of_current_line:
+                    reporter.line("")
+                reporter.write_line(f"kwait: {line}")
+
+        known[id(cluster)] = RunPulse(
+            run.id,
+            run.nonce,
+            cluster,
+            run_settings(config),
+            shard=shard_text(config),
+            tell=tell,
+        )
     return known[id(cluster)]
 
 

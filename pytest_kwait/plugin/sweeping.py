@@ -8,25 +8,37 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _lines_key = pytest.StashKey[list[str]]()
 _untidy_key = pytest.StashKey[bool]()
+_going_key = pytest.StashKey[dict[int, dict[str, str]]]()
+
+_CONTROLLER = 0
+"""What the controller's cluster goes by in what its workers tell."""
 
 _PULSES = "pytest_kwait.plugin.pulses"
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Know of a worker that died: it has removed nothing."""
-    if error is not None or getattr(node, "workeroutput", None) is None:
+    """Know which namespaces a worker has asked to go, or that it died and has removed nothing."""
+    output = getattr(node, "workeroutput", None)
+    if error is not None or output is None:
         node.config.stash[_untidy_key] = True
+    departed(node.config, _CONTROLLER, (output or {}).get("kwait_going", {}))
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """End the signs of life, once all workers and all fixtures have ended."""
-    session.config.stash.setdefault(_lines_key, []).extend(_end(session.config))
+    config = session.config
+    output = getattr(config, "workeroutput", None)
+    if output is not None:
+        output["kwait_going"] = config.stash.get(_going_key, {}).pop(_CONTROLLER, {})
+    # Whoever has interrupted the run does not want to wait.
+    patient = exitstatus != pytest.ExitCode.INTERRUPTED
+    config.stash.setdefault(_lines_key, []).extend(_end(config, patient=patient))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -37,11 +49,23 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the signs of life of a session that has not been finished."""
-    for _ in _end(config):
+    for _ in _end(config, patient=False):
         pass
 
 
-def _end(config: pytest.Config) -> Iterator[str]:
+def departed(config: pytest.Config, place: int, going: Mapping[str, str]) -> None:
+    """Note namespaces that were asked to go, to wait for them at the end of the run.
+
+    Args:
+        config: the run.
+        place: the identity of their cluster; 0 for the controller's, told by one of its workers.
+        going: their UIDs by name.
+    """
+    if going:
+        config.stash.setdefault(_going_key, {}).setdefault(place, {}).update(going)
+
+
+def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:
     if _PULSES not in sys.modules:
         # Nobody has made anything.
         return
@@ -49,5 +73,9 @@ def _end(config: pytest.Config) -> Iterator[str]:
     from pytest_kwait.plugin.pulses import pulses
 
     untidy = config.stash.get(_untidy_key, False)
-    for pulse in pulses(config).values():
-        yield from pulse.end(untidy=untidy, kept=bool(kept_lines(config)))
+    told = config.stash.get(_going_key, {})
+    for place, pulse in pulses(config).items():
+        going = {**told.get(place, {}), **told.get(_CONTROLLER, {})}
+        yield from pulse.end(
+            untidy=untidy, kept=bool(kept_lines(config)), going=going, patient=patient
+        )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kwait.api.resource import EVENTS
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.errors import ClusterError, InvalidArgument
 from pytest_kwait.resources.catalogue import VERBS, WAITS
 from pytest_kwait.suite.bound_wait import BoundWait
+from pytest_kwait.suite.further import read_request
 from pytest_kwait.suite.informers import Informers
 from pytest_kwait.suite.manifests import Source, read_manifests
 from pytest_kwait.suite.pod_verbs import PodVerbs
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from pytest_kwait.resources.combinators import Given
     from pytest_kwait.resources.held_tests import Held
     from pytest_kwait.suite.bound_wait import Terms
-    from pytest_kwait.suite.namespaces import Owner
+    from pytest_kwait.suite.further import Maker
+    from pytest_kwait.suite.owners import Owner
     from pytest_kwait.suite.settings import Settings
 
 __all__ = ["Bench"]
@@ -47,6 +49,7 @@ class Bench(PodVerbs, WorkloadVerbs):
         terms: settings, timeouts and limits in force when a verb is called.
         folders: where relative paths of manifests are looked for, when a verb is called.
         owned: whether the namespace goes away after the bench, with everything in it.
+        further: makes further namespaces that go with the bench; None where none can be made.
     """
 
     def __init__(
@@ -59,11 +62,13 @@ class Bench(PodVerbs, WorkloadVerbs):
         terms: Callable[[], Terms],
         folders: Callable[[], Iterable[Path]],
         owned: bool,
+        further: Maker | None = None,
     ) -> None:
         super().__init__(client, namespace, terms)
         self.cluster = cluster
         self.informers = Informers(client, namespace)
         self._folders = folders
+        self._further = further
         self._writer = Writer(
             self._session,
             namespace,
@@ -119,6 +124,38 @@ class Bench(PodVerbs, WorkloadVerbs):
             ApiError: refused by the server, or there already; a note names the manifest.
         """
         return self._writer.create(read_manifests(sources, self._folders()))
+
+    def create_namespace(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        pod_security: str | None = None,
+    ) -> Bench:
+        """Make one more namespace for this test; return a bench there, once pods can start in it.
+
+        It is labelled, kept and removed as the test's own namespace is. Waits of fixtures look
+        there with `namespace=bench.namespace`.
+
+        Args:
+            name: what to call it, a DNS label; its name has run, worker and test as well, so that
+                every test may have one of the same name.
+            labels: labels that it is to have.
+            pod_security: the Pod Security Standard that it enforces, as `--kwait-pod-security`;
+                None for what that says.
+
+        Raises:
+            InvalidArgument: an argument that cannot be meant.
+            ClusterError: the cluster refuses it, or the run makes no namespaces.
+            WaitTimeout: it did not get what every namespace gets; it is deleted.
+        """
+        request = read_request(name, labels, pod_security)
+        if self._further is None:
+            raise ClusterError(
+                f"namespace {name!r} cannot be made: this bench is in {self.namespace}, which was "
+                "there before, and the run makes none"
+            )
+        return self._further(request)
 
     def create_and_wait(
         self, *sources: Source, condition: Given | Held | None = None, **options: Any

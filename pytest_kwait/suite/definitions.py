@@ -182,6 +182,37 @@ _ALL = (
         "which tests share a namespace",
     ),
     Definition(
+        "pod_security",
+        "pod_security",
+        None,
+        "LEVEL[:VERSION]",
+        "Pod Security Standard that the run's namespaces enforce: privileged, baseline or "
+        "restricted, of a release or the latest (what the cluster has for all)",
+    ),
+    Definition(
+        "namespace_limit",
+        "number",
+        100,
+        "N",
+        "how many namespaces this run may have at a time in a cluster that outlives it, all "
+        "workers together; those that are being deleted count, those that are kept do not",
+    ),
+    Definition(
+        "namespace_rate",
+        "scale",
+        20.0,
+        "N",
+        "how many namespaces this run may make a second there, all workers together",
+    ),
+    Definition(
+        "deletion_wait",
+        "duration",
+        120.0,
+        "DURATION",
+        "how long the end of the run waits there until its namespaces are gone, and names what "
+        "holds those that are not; 0 for not at all",
+    ),
+    Definition(
         "keep",
         ("never", "failed", "always"),
         "never",

@@ -25,13 +25,15 @@ from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline, rfc3339_micro
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.suite.namespaces import (
+from pytest_kwait.suite.owners import (
     LABEL_MANAGED_BY,
     LABEL_RUN,
+    LABEL_SHARD,
     MANAGED_BY,
     NOTE,
     lease_name,
     run_digest,
+    shard_label,
 )
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -72,6 +74,10 @@ class Pulse(Protocol):
         """Note that an object of a kind (`plural.version.group`) is about to be made."""
         ...
 
+    def take_turn(self, name: str, seconds: float) -> str:
+        """Return once a namespace of that name may be made, or why not after `seconds`."""
+        ...
+
 
 class Heartbeat:
     """The Lease of one run, renewed in a thread of its own from when it is first asked for.
@@ -85,6 +91,7 @@ class Heartbeat:
         nonce: keeps apart runs that were given the same id.
         interval: seconds between two renewals.
         namespace: where the Lease is to be.
+        shard: the part of the suite that this machine runs; empty without shards.
     """
 
     def __init__(
@@ -95,12 +102,16 @@ class Heartbeat:
         *,
         interval: float = INTERVAL,
         namespace: str = HOME,
+        shard: str = "",
     ) -> None:
         self._session = Session.of(client)
         self._run = run
         self._nonce = nonce
         self._interval = interval
         self._namespace = namespace
+        self._labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_digest(run)}
+        if shard:
+            self._labels[LABEL_SHARD] = shard_label(shard)
         self._name = lease_name(run, nonce)
         self._lock = threading.Lock()
         self._begun = False
@@ -247,7 +258,7 @@ class Heartbeat:
             "kind": LEASES.kind,
             "metadata": {
                 "name": self._name,
-                "labels": {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_digest(self._run)},
+                "labels": self._labels,
                 "annotations": notes,
             },
             "spec": {

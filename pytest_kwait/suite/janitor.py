@@ -18,10 +18,7 @@ from pytest_kwait.suite.heartbeat import HOME
 from pytest_kwait.suite.leftovers import Leftover, Sweep, Trace
 from pytest_kwait.suite.liveness import Life, RunLease, Watchman
 from pytest_kwait.suite.lookout import Lookout
-from pytest_kwait.suite.namespaces import (
-    NOTE,
-    kept_notes,
-)
+from pytest_kwait.suite.owners import NOTE, kept_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,6 +45,7 @@ class Janitor:
         namespace: where Leases are looked for if those of all namespaces are not shown.
         run: the id of the only run to look at; None for all.
         dry_run: whether to change nothing.
+        kept: whether to remove what was kept by runs that are over before it expires.
         tell: called with what is going on when it takes time.
     """
 
@@ -58,12 +56,14 @@ class Janitor:
         namespace: str = HOME,
         run: str | None = None,
         dry_run: bool = False,
+        kept: bool = False,
         tell: Callable[[str], object] = lambda line: None,
     ) -> None:
         self._session = Session.of(client)
         self._namespace = namespace
         self._lookout = Lookout(client, namespace, run)
         self._dry_run = dry_run
+        self._kept = kept
         self._tell = tell
 
     def sweep(self, deadline: Deadline, *, watch: bool = False, all_kinds: bool = False) -> Sweep:
@@ -226,7 +226,8 @@ class Janitor:
         going: list[Leftover] = []
         staying: set[str] = set()
         for each in found:
-            if each.provenance.kept or not each.heartbeat:
+            asked = self._kept and each.provenance.kept and each.heartbeat in dead | gone
+            if (each.provenance.kept and not asked) or not each.heartbeat:
                 past = self._lookout.now is not None and each.provenance.expires < self._lookout.now
                 (going if past else sweep.kept).append(each)
                 if not past:

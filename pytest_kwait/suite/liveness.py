@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.suite.namespaces import (
+from pytest_kwait.suite.owners import (
     LABEL_MANAGED_BY,
     LABEL_RUN,
     MANAGED_BY,

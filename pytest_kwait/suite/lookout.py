@@ -12,7 +12,7 @@ from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.suite.heartbeat import server_time
 from pytest_kwait.suite.leftovers import Leftover, Sweep
 from pytest_kwait.suite.liveness import RunLease, read_lease
-from pytest_kwait.suite.namespaces import LABEL_MANAGED_BY, LABEL_RUN, MANAGED_BY, run_digest
+from pytest_kwait.suite.owners import LABEL_MANAGED_BY, LABEL_RUN, MANAGED_BY, run_digest
 from pytest_kwait.suite.provenance import read_provenance
 
 if TYPE_CHECKING:

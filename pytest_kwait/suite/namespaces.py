@@ -1,34 +1,50 @@
-"""Namespaces of a run: how they are named and labelled, when they are ready, how they go away."""
+"""Namespaces of a run: how they are made, when they are ready, how they go away."""
 
 from __future__ import annotations
 
-import hashlib
-import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.api.session import Session
-from pytest_kwait.clock import Deadline, rfc3339
+from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.creation import create
 from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.pending import PENDING, PendingWait
+from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.errors import ApiError, ClusterError, KwaitError
 from pytest_kwait.suite.belongings import Belonging, delete_by_uid
+from pytest_kwait.suite.owners import (
+    LABEL_MANAGED_BY,
+    LABEL_OWNER,
+    LABEL_RUN,
+    LABEL_SHARD,
+    LIFETIME,
+    MANAGED_BY,
+    NOTE,
+    Owner,
+    kept_notes,
+    lease_name,
+    run_digest,
+    shard_label,
+)
+from pytest_kwait.wait.durations import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.api.resource import Resource
     from pytest_kwait.suite.heartbeat import Pulse
+    from pytest_kwait.suite.pod_security import PodSecurity
 
 __all__ = [
     "LABEL_MANAGED_BY",
     "LABEL_OWNER",
     "LABEL_RUN",
     "LABEL_SHARD",
+    "LIFETIME",
     "MANAGED_BY",
     "NOTE",
     "Namespaces",
@@ -36,119 +52,11 @@ __all__ = [
     "kept_notes",
     "lease_name",
     "run_digest",
+    "shard_label",
 ]
 
-MANAGED_BY = "pytest-kwait"
-LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
-LABEL_RUN = "pytest-kwait/run"
-LABEL_OWNER = "pytest-kwait/owner"
-LABEL_SHARD = "pytest-kwait/shard"
-NOTE = "pytest-kwait/"
-"""What the names of all annotations begin with."""
-
-LIFETIME = 24 * 3600.0
-"""Seconds after which a namespace that nobody deleted may be taken for left behind."""
-
-_LONGEST = 63
-_LONGEST_RUN = 24
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Who a namespace is for; no two owners of any run have the same name.
-
-    Args:
-        run: the id of the run.
-        test: the id of the test, class, module or session, or the name given to the factory.
-        title: what of it a reader should see in the name.
-        worker: the xdist worker; empty without xdist.
-        shard: the part of the suite that this machine runs; empty without shards.
-        attempt: 1 for the first namespace of this test, 2 when it runs again.
-        nonce: keeps apart runs that were given the same id; random for each process.
-        pulse: says in the cluster that the run lives; None where the cluster ends with the run.
-    """
-
-    run: str
-    test: str
-    title: str
-    worker: str = ""
-    shard: str = ""
-    attempt: int = 1
-    nonce: str = ""
-    pulse: Pulse | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def name(self) -> str:
-        """A DNS label: run, shard, worker, the title as far as it fits, attempt, a hash of all."""
-        head = "-".join(
-            filter(
-                None, ("kwait", self.run[:_LONGEST_RUN].strip("-"), _slug(self.shard), self.worker)
-            )
-        )
-        attempt = str(self.attempt) if self.attempt > 1 else ""
-        tail = "-".join(filter(None, (attempt, self.digest[:8])))
-        title = _slug(self.title)[: _LONGEST - len(head) - len(tail) - 2].strip("-")
-        return "-".join(filter(None, (head, title, tail)))
-
-    @property
-    def digest(self) -> str:
-        """A hash of everything that makes this owner different from others."""
-        return _digest(self.run, self.shard, self.worker, self.test, str(self.attempt), self.nonce)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of what belongs to this owner: hashes, as names hold what labels must not."""
-        labels = {LABEL_RUN: run_digest(self.run), LABEL_OWNER: _digest(self.test)[:16]}
-        if self.shard:
-            labels[LABEL_SHARD] = _slug(self.shard)[:_LONGEST].strip("-")
-        return labels
-
-    def annotations(self, now: float, heartbeat: str = "") -> dict[str, str]:
-        """Return the same to read, and when what belongs to this owner has expired.
-
-        Args:
-            now: seconds since the epoch.
-            heartbeat: namespace/name of the Lease that says whether the run lives; empty for none.
-        """
-        readable = {
-            "run": self.run,
-            "shard": self.shard,
-            "worker": self.worker,
-            "test": self.test,
-            "attempt": str(self.attempt),
-            "nonce": self.nonce,
-            "heartbeat": heartbeat,
-            "expires": rfc3339(now + LIFETIME),
-        }
-        return {NOTE + name: value for name, value in readable.items() if value}
-
-    def seal(self, resource: Resource, namespace: str | None, name: str) -> str:
-        """A hash that ties an object to this owner: a copy of it elsewhere does not fit.
-
-        Args:
-            resource: its kind.
-            namespace: where it is; None for cluster-scoped kinds.
-            name: its name; what a name is generated from with a `*`.
-        """
-        return _digest(self.digest, resource.qualified, namespace or "", name)[:32]
-
-    def manifest(self, now: float, heartbeat: str = "") -> dict[str, Any]:
-        """Return the namespace to create.
-
-        Args:
-            now: seconds since the epoch.
-            heartbeat: namespace/name of the Lease that says whether the run lives; empty for none.
-        """
-        seal = {NOTE + "seal": self.seal(NAMESPACES, None, self.name)}
-        return {
-            "apiVersion": NAMESPACES.api_version,
-            "kind": NAMESPACES.kind,
-            "metadata": {
-                "name": self.name,
-                "labels": {LABEL_MANAGED_BY: MANAGED_BY, **self.labels},
-                "annotations": self.annotations(now, heartbeat) | seal,
-            },
-        }
+_NAMES = 3
+"""How many names are tried where each is taken by somebody else, or on its way out."""
 
 
 class Namespaces:
@@ -157,23 +65,47 @@ class Namespaces:
     Args:
         client: the client to make and delete them with.
         timeouts: seconds by name of the timeout table.
+        pod_security: what pods may do in them; None to leave it to the cluster.
     """
 
-    def __init__(self, client: ApiClient, timeouts: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        client: ApiClient,
+        timeouts: Mapping[str, float],
+        pod_security: PodSecurity | None = None,
+    ) -> None:
         self._client = client
         self._session = Session.of(client)
         self._timeouts = timeouts
+        self._pod_security = pod_security
         self._made: dict[str, Belonging] = {}
+        self.going: dict[str, str] = {}
+        """The UIDs, by name, of those that were made here and asked to go."""
 
-    def make(self, owner: Owner, options: Mapping[str, Any]) -> str:
+    def make(
+        self,
+        owner: Owner,
+        options: Mapping[str, Any],
+        *,
+        labels: Mapping[str, str] | None = None,
+        pod_security: PodSecurity | None = None,
+        patience: float | None = None,
+    ) -> str:
         """Create the namespace of an owner and return its name once pods can start in it.
+
+        Where the run has as many namespaces as it may, it waits until one of them is gone.
 
         Args:
             owner: whom it is for.
             options: options of the waits for the default ServiceAccount and the root CA.
+            labels: labels that it is to have as well.
+            pod_security: what pods may do in it; None for what they may in all.
+            patience: seconds that it may wait for its turn, at most `namespace_deletion`.
 
         Raises:
-            ApiError: refused by the server.
+            ApiError: the server cannot be reached, or does not know us.
+            ClusterError: refused by the server, by its authorization or by what checks objects; or
+                its turn did not come.
             WaitTimeout: the namespace did not get what every namespace gets; it is deleted.
         """
         from pytest_kwait.resources.namespaces import (
@@ -182,13 +114,13 @@ class Namespaces:
         )
 
         # The sign of life first: no janitor is to see a namespace without it.
-        heartbeat = owner.pulse.place() if owner.pulse is not None else ""
-        made = create(
-            self._session,
-            NAMESPACES,
-            owner.manifest(self._session.clock.time(), heartbeat),
-            None,
-            self._deadline("single_call"),
+        heartbeat = ""
+        if owner.pulse is not None:
+            heartbeat = owner.pulse.place()
+            self._take_turn(owner.pulse, owner.name, patience)
+        level = pod_security or self._pod_security
+        made = self._created(
+            owner, heartbeat, {**(labels or {}), **(level.labels if level is not None else {})}
         )
         name = str(made["metadata"]["name"])
         self._made[name] = Belonging(NAMESPACES, None, name, made["metadata"]["uid"])
@@ -246,6 +178,8 @@ class Namespaces:
         if belonging is None:
             return None
         problem = delete_by_uid(self._session, belonging, self._deadline("pod_get"))
+        if problem is None:
+            self.going[name] = belonging.uid
         return f"namespace {name} could not be deleted: {problem}" if problem else None
 
     def keep(self, name: str) -> str:
@@ -270,32 +204,69 @@ class Namespaces:
             ["kubectl", *self._session.kubectl_args, "get", "all,events", "--namespace", name]
         )
 
+    def _take_turn(self, pulse: Pulse, name: str, patience: float | None) -> None:
+        reason = pulse.take_turn(name, 0.0)
+        if not reason:
+            return
+        limit = self._timeouts["namespace_deletion"]
+        deadline = Deadline.after(
+            limit if patience is None else min(patience, limit), self._session.clock
+        )
+        started, timeline = deadline.clock.monotonic(), Timeline()
+        timeline.record(0.0, reason)
+        waiting = PendingWait(f"namespace {name}", "have its turn", deadline, timeline, started)
+        with PENDING.entered(waiting):
+            reason = pulse.take_turn(name, deadline.remaining)
+        if reason:
+            waited = format_duration(round(deadline.clock.monotonic() - started, 1))
+            raise ClusterError(f"it was not the turn of namespace {name} within {waited}: {reason}")
+
+    def _created(self, owner: Owner, heartbeat: str, labels: Mapping[str, str]) -> dict[str, Any]:
+        """Create a namespace under the first of the owner's names that nobody else has."""
+        deadline = self._deadline("single_call")
+        taken: ApiError | None = None
+        for number in range(1, _NAMES + 1):
+            manifest = owner.manifest(self._session.clock.time(), heartbeat, labels)
+            try:
+                made = create(self._session, NAMESPACES, manifest, None, deadline)
+            except ApiError as error:
+                # Not found: what answered for an earlier try has gone meanwhile.
+                if error.reason == "AlreadyExists" or error.status == 404:
+                    taken = error
+                elif 400 <= error.status < 500 and error.status != 401:
+                    raise ClusterError(_refusal(owner, error)) from error
+                else:
+                    raise
+            else:
+                metadata = made["metadata"]
+                theirs = (metadata.get("annotations") or {}).get(NOTE + "seal")
+                ours = manifest["metadata"]["annotations"][NOTE + "seal"]
+                if not metadata.get("deletionTimestamp") and theirs in (None, ours):
+                    return made
+            owner = replace(owner, nonce=f"{owner.nonce}.{number}")
+        raise ClusterError(
+            f"no namespace could be made for {owner.test}: {_NAMES} names were taken, or belonged "
+            f"to namespaces that are being deleted{f'; the last answer: {taken}' if taken else ''}"
+        )
+
+    def removal(self, run: str) -> str:
+        """Return the command that removes what a run has kept, once it is over."""
+        return shlex.join(
+            ["kwait", "janitor", "--run-id", run, "--kept", *self._session.kubectl_args]
+        )
+
     def _deadline(self, timeout: str) -> Deadline:
         return Deadline.after(self._timeouts[timeout], self._session.clock)
 
 
-def run_digest(run: str) -> str:
-    """Return the value of the label that all of a run's objects carry."""
-    return _digest(run)[:16]
-
-
-def lease_name(run: str, nonce: str) -> str:
-    """Return the name of the Lease that says whether a run lives."""
-    return "-".join(filter(None, ("kwait", run[:_LONGEST_RUN].strip("-"), _digest(run, nonce)[:8])))
-
-
-def kept_notes(now: float) -> dict[str, str]:
-    """Return the annotations of what is left on purpose, and for how long.
-
-    Args:
-        now: seconds since the epoch.
-    """
-    return {NOTE + "kept": "true", NOTE + "expires": rfc3339(now + LIFETIME)}
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+def _refusal(owner: Owner, error: ApiError) -> str:
+    """Say why there is no namespace, and what helps if nobody may make any."""
+    # So says authorization; what checks objects says who it is, and why.
+    if error.status == 403 and f'cannot create resource "{NAMESPACES.plural}"' in error.message:
+        return (
+            f"the run may not create namespaces, and {owner.test} needs one: grant its user "
+            "`create namespaces`, or give --kwait-namespace NAME: tests then share the namespace "
+            f"of that name, which must exist, and what they make in it is removed one by one. The "
+            f"server said: {error}"
+        )
+    return f"the cluster refused namespace {owner.name}, which {owner.test} needs: {error}"

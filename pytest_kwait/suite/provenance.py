@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.suite.belongings import stamped
-from pytest_kwait.suite.namespaces import LABEL_OWNER, LABEL_RUN, NOTE, Owner
+from pytest_kwait.suite.owners import LABEL_OWNER, LABEL_RUN, NOTE, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

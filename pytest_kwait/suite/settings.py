@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait.engine.timeouts import Timeouts
+    from pytest_kwait.suite.pod_security import PodSecurity
     from pytest_kwait.suite.shards import AskedShard
 
 __all__ = ["DEFAULT", "DEFINITIONS", "TIMEOUTS", "Definition", "Setting", "Settings"]
@@ -181,6 +182,26 @@ class Settings:
     def namespace_scope(self) -> str:
         """Which tests share a namespace."""
         return cast("str", self.setting("namespace_scope").value)
+
+    @property
+    def pod_security(self) -> PodSecurity | None:
+        """What pods may do in the namespaces of the run; None to leave it to the cluster."""
+        return cast("PodSecurity | None", self.setting("pod_security").value)
+
+    @property
+    def namespace_limit(self) -> int:
+        """How many namespaces the run may have at a time."""
+        return cast("int", self.setting("namespace_limit").value)
+
+    @property
+    def namespace_rate(self) -> float:
+        """How many namespaces the run may make a second."""
+        return cast("float", self.setting("namespace_rate").value)
+
+    @property
+    def deletion_wait(self) -> float:
+        """Seconds that the end of the run waits until its namespaces are gone."""
+        return cast("float", self.setting("deletion_wait").value)
 
     @property
     def keep(self) -> str:

@@ -21,9 +21,11 @@ __all__ = [
     "read_choice",
     "read_dns_label",
     "read_duration",
+    "read_number",
     "read_path",
     "read_patterns",
     "read_pause",
+    "read_pod_security",
     "read_reports",
     "read_scale",
     "read_shard",
@@ -135,6 +137,14 @@ def read_scale(value: Any, what: str, source: str | None) -> float:
     return number
 
 
+def read_number(value: Any, what: str, source: str | None) -> int:
+    """Return a whole number above zero."""
+    text = str(value)
+    if isinstance(value, bool) or not re.fullmatch("[1-9][0-9]{0,8}", text):
+        raise InvalidArgument(what, value, "use a whole number above zero", source)
+    return int(text)
+
+
 def read_dns_label(value: Any, what: str, source: str | None) -> str:
     """Return a name as Kubernetes wants it for a namespace: an RFC 1123 label."""
     if not isinstance(value, str) or not re.fullmatch(_DNS_LABEL, value):
@@ -177,6 +187,13 @@ def read_shard(value: Any, what: str, source: str | None) -> Any:
     from pytest_kwait.suite.shards import parse_shard
 
     return parse_shard(value, what, source)
+
+
+def read_pod_security(value: Any, what: str, source: str | None) -> Any:
+    """What pods may do in the namespaces of the run: a `pod_security.PodSecurity`."""
+    from pytest_kwait.suite.pod_security import parse_pod_security
+
+    return parse_pod_security(value, what, source)
 
 
 def read_timeouts(value: Any, what: str, source: str | None) -> dict[str, float]:

@@ -11,7 +11,7 @@ from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.suite.belongings import Belongings
 from pytest_kwait.suite.heartbeat import kind_name
 from pytest_kwait.suite.manifests import Document, InvalidManifest
-from pytest_kwait.suite.namespaces import kept_notes
+from pytest_kwait.suite.owners import kept_notes
 from pytest_kwait.suite.provenance import sealed
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.suite.namespaces import Owner
+    from pytest_kwait.suite.owners import Owner
 
 __all__ = ["Writer"]
 

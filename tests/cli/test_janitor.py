@@ -8,7 +8,7 @@ import pytest_kwait.clusters.provider as provider
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.cli import main
 from pytest_kwait.errors import ApiError, ClusterError
-from pytest_kwait.suite.namespaces import Owner
+from pytest_kwait.suite.owners import Owner
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:

@@ -12,7 +12,11 @@ import pytest
 import pytest_kwait.clusters.provider
 import pytest_kwait.resources.jobs
 import pytest_kwait.resources.minions
-import pytest_kwait.suite.bench  # noqa: F401 - as above
+import pytest_kwait.resources.namespaces
+import pytest_kwait.suite.bench
+import pytest_kwait.suite.departures
+import pytest_kwait.suite.rivals
+import pytest_kwait.suite.turns  # noqa: F401 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -133,6 +133,10 @@ def test_namespaces_are_kept_by_option_and_said_where(
     if told:
         start = lines.index(summary) + 1
         assert lines[start : start + len(told)] == told
+        assert lines[start + len(told)] == (
+            "to remove them before they expire, in 24 hours: kwait janitor --run-id r1 --kept "
+            "--kubeconfig /fake/kubeconfig"
+        )
         # The failed test's report says so, too.
         assert lines.count(told[-1]) == 2
     else:

@@ -14,7 +14,7 @@ _LEFT = """
 import os
 import pytest
 from tests.suite.fakes import FakeCluster
-from pytest_kwait.suite.namespaces import Owner
+from pytest_kwait.suite.owners import Owner
 
 @pytest.fixture(scope="session")
 def kwait_cluster(kwait_cluster):
@@ -165,6 +165,9 @@ class _Pulse:
     def record(self, kind: str) -> None:
         self.kinds.append(kind)
 
+    def take_turn(self, name: str, seconds: float) -> str:
+        return f"{name} has to wait for {seconds:g}s"
+
 
 class _Source(OwnedSource):
     """A cluster that somebody has."""
@@ -191,6 +194,7 @@ def test_a_worker_asks_the_controller_for_the_sign_of_life() -> None:
         for kind in ("configmaps.v1.", "jobs.v1.batch", "configmaps.v1."):
             asking.record(kind)
         assert asking.place() == "default/kwait-r1"
+        assert asking.take_turn("kwait-r1-x", 1.5) == "kwait-r1-x has to wait for 1.5s"
         assert pulse.kinds == ["configmaps.v1.", "jobs.v1.batch"]
     finally:
         desk.close()

@@ -8,7 +8,7 @@ from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.suite.bench import Bench
 from pytest_kwait.suite.bound_wait import Allowance, Terms
 from pytest_kwait.suite.manifests import InvalidManifest
-from pytest_kwait.suite.namespaces import Owner
+from pytest_kwait.suite.owners import Owner
 from pytest_kwait.suite.settings import Settings
 
 from .fakes import FakeCluster, FakeTransport

@@ -10,7 +10,7 @@ from pytest_kwait.clock import SystemClock
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.heartbeat import Heartbeat, kind_name, server_time
 from pytest_kwait.suite.liveness import read_lease
-from pytest_kwait.suite.namespaces import lease_name
+from pytest_kwait.suite.owners import lease_name
 
 from .fakes import FakeClient, FakeTransport
 

@@ -14,7 +14,7 @@ from pytest_kwait.api.resource import (
 from pytest_kwait.clock import Deadline, rfc3339_micro
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.janitor import Janitor
-from pytest_kwait.suite.namespaces import Owner, kept_notes, lease_name, run_digest
+from pytest_kwait.suite.owners import Owner, kept_notes, lease_name, run_digest
 from pytest_kwait.suite.provenance import sealed
 from pytest_kwait.testing import FakeClock
 

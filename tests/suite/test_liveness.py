@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.suite.liveness import Life, RunLease, Watchman, read_lease
-from pytest_kwait.suite.namespaces import lease_name, run_digest
+from pytest_kwait.suite.owners import lease_name, run_digest
 
 _LEASE = RunLease("default", "l", "u", "1", "r1", 40.0, 1000.0, False, ())
 

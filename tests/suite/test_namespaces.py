@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_kwait.api.resource import NAMESPACES
+from pytest_kwait.engine.pending import PENDING
 from pytest_kwait.engine.timeouts import Timeouts
 from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
-from pytest_kwait.suite.namespaces import LIFETIME, Namespaces, Owner
+from pytest_kwait.suite.namespaces import Namespaces
+from pytest_kwait.suite.owners import LIFETIME, Owner
+from pytest_kwait.suite.pod_security import PodSecurity
 
 from .fakes import FakeClient, FakeTransport
 
@@ -129,12 +133,150 @@ def test_answer_that_got_lost_is_looked_up() -> None:
     assert f"/api/v1/namespaces/{_OWNER.name}" not in transport.objects
 
 
-def test_name_that_is_taken_is_an_error() -> None:
+def test_a_name_that_is_taken_is_left_to_its_owner() -> None:
     transport = FakeTransport()
+    taken = namespaces(transport).make(_OWNER, _POLL)
     made = namespaces(transport)
-    made.make(_OWNER, _POLL)
-    with pytest.raises(ApiError, match="AlreadyExists"):
+    name = made.make(_OWNER, _POLL)
+    assert re.fullmatch(r"kwait-r7k2m9-gw0-test-scale-a-b-[0-9a-f]{8}", name)
+    assert name != taken
+    notes = transport.objects[f"/api/v1/namespaces/{name}"]["metadata"]["annotations"]
+    assert notes["pytest-kwait/test"] == _OWNER.test
+    assert made.delete(name) is None
+    assert f"/api/v1/namespaces/{taken}" in transport.objects
+
+
+def test_nobody_moves_into_a_namespace_that_is_being_deleted() -> None:
+    transport = FakeTransport()
+    old = _OWNER.manifest(0.0)
+    old["metadata"] |= {"uid": "old", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    transport.objects[f"/api/v1/namespaces/{_OWNER.name}"] = old
+    # The answer to the first try gets lost, so that what is there could be taken for its work.
+    transport.refuse("POST", "/api/v1/namespaces", ApiError("reset", reason="ConnectionReset"))
+    assert namespaces(transport).make(_OWNER, _POLL) != _OWNER.name
+
+
+def test_names_that_are_all_taken_are_told() -> None:
+    transport = FakeTransport()
+    taken = ApiError("n", status=409, reason="AlreadyExists", method="POST", path="/x")
+    transport.refuse("POST", "/api/v1/namespaces", taken, taken, taken)
+    with pytest.raises(ClusterError) as caught:
         namespaces(transport).make(_OWNER, _POLL)
+    assert str(caught.value) == (
+        "no namespace could be made for tests/test_jobs.py::test_scale[a/b]: 3 names were taken, "
+        "or belonged to namespaces that are being deleted; the last answer: POST /x: 409 "
+        "AlreadyExists: n"
+    )
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_is_busy_is_asked_again(status: int) -> None:
+    transport = FakeTransport()
+    transport.refuse("POST", "/api/v1/namespaces", ApiError("busy", status=status))
+    made = namespaces(transport)
+    assert made.delete(made.make(_OWNER, _POLL)) is None
+    assert transport.requests.count("POST /api/v1/namespaces") == 2
+
+
+def test_who_may_make_no_namespace_is_told_the_way_out() -> None:
+    transport = FakeTransport()
+    message = (
+        'namespaces is forbidden: User "ci" cannot create resource "namespaces" in API group "" '
+        "at the cluster scope"
+    )
+    error = ApiError(message, status=403, reason="Forbidden", method="POST", path="/x")
+    transport.refuse("POST", "/api/v1/namespaces", error)
+    with pytest.raises(ClusterError) as caught:
+        namespaces(transport).make(_OWNER, _POLL)
+    assert str(caught.value) == (
+        "the run may not create namespaces, and tests/test_jobs.py::test_scale[a/b] needs one: "
+        "grant its user `create namespaces`, or give --kwait-namespace NAME: tests then share the "
+        "namespace of that name, which must exist, and what they make in it is removed one by "
+        f"one. The server said: POST /x: 403 Forbidden: {message}"
+    )
+
+
+def test_what_refuses_a_namespace_is_told() -> None:
+    transport = FakeTransport()
+    error = ApiError(
+        'admission webhook "quota.example.com" denied the request: 50 of 50 namespaces',
+        status=403,
+        reason="Forbidden",
+        method="POST",
+        path="/api/v1/namespaces",
+    )
+    transport.refuse("POST", "/api/v1/namespaces", error)
+    with pytest.raises(ClusterError) as caught:
+        namespaces(transport).make(_OWNER, _POLL)
+    assert str(caught.value) == (
+        f"the cluster refused namespace {_OWNER.name}, which tests/test_jobs.py::test_scale[a/b] "
+        'needs: POST /api/v1/namespaces: 403 Forbidden: admission webhook "quota.example.com" '
+        "denied the request: 50 of 50 namespaces"
+    )
+
+
+def test_levels_of_pod_security_are_labels_and_ours_cannot_be_taken() -> None:
+    transport = FakeTransport()
+    client: Any = FakeClient(transport)
+    made = Namespaces(client, Timeouts(), PodSecurity("baseline", "v1.30"))
+    first = made.make(_OWNER, _POLL, labels={"team": "a", "pytest-kwait/run": "mine"})
+    second = made.make(_OWNER.beside("peer", 1), _POLL, pod_security=PodSecurity("privileged", ""))
+    labels = [
+        transport.objects[f"/api/v1/namespaces/{name}"]["metadata"]["labels"]
+        for name in (first, second)
+    ]
+    assert labels[0] == {
+        "team": "a",
+        "pod-security.kubernetes.io/enforce": "baseline",
+        "pod-security.kubernetes.io/enforce-version": "v1.30",
+        "app.kubernetes.io/managed-by": "pytest-kwait",
+        **_OWNER.labels,
+    }
+    assert labels[1]["pod-security.kubernetes.io/enforce"] == "privileged"
+    assert "pod-security.kubernetes.io/enforce-version" not in labels[1]
+    assert labels[1]["pytest-kwait/owner"] == labels[0]["pytest-kwait/owner"]
+    assert re.fullmatch(r"kwait-r7k2m9-gw0-peer-test-scale-a-b-[0-9a-f]{8}", second)
+
+
+class _Turns:
+    """A run that has as many namespaces as it may, and says for how long."""
+
+    def __init__(self, *reasons: str) -> None:
+        self.reasons = list(reasons)
+        self.asked: list[float] = []
+        self.shown: list[str] = []
+
+    def place(self) -> str:
+        return "default/kwait-r1"
+
+    def record(self, kind: str) -> None:
+        """Nothing."""
+
+    def take_turn(self, name: str, seconds: float) -> str:
+        self.asked.append(seconds)
+        self.shown += [each.text for each in PENDING.waits()]
+        return self.reasons.pop(0)
+
+
+def test_who_waits_for_a_turn_is_seen_waiting() -> None:
+    turns = _Turns("100 are there", "")
+    owner = replace(_OWNER, pulse=turns)
+    transport = FakeTransport()
+    assert namespaces(transport).make(owner, _POLL, patience=7.0) == owner.name
+    assert turns.asked[0] == 0
+    assert 6.0 < turns.asked[1] <= 7.0
+    assert turns.shown == [f"namespace {owner.name} to have its turn: 100 are there"]
+
+
+def test_a_turn_that_does_not_come_is_told_and_nothing_is_made() -> None:
+    transport = FakeTransport()
+    owner = replace(_OWNER, pulse=_Turns("100 are there", "100 are there still"))
+    with pytest.raises(ClusterError) as caught:
+        namespaces(transport).make(owner, _POLL)
+    assert str(caught.value) == (
+        f"it was not the turn of namespace {owner.name} within 0s: 100 are there still"
+    )
+    assert transport.objects == {}
 
 
 def test_kept_namespace_stays_with_a_new_expiry_and_a_hint() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, SECRETS
-from pytest_kwait.suite.namespaces import Owner, kept_notes
+from pytest_kwait.suite.owners import Owner, kept_notes
 from pytest_kwait.suite.provenance import read_provenance, sealed, seconds_of
 
 _OWNER = Owner("r1", "tests/x.py::t", "t", worker="gw1", shard="1/2", attempt=2, nonce="ab")

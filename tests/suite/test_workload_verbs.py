@@ -11,7 +11,7 @@ from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.resources.catalogue import VERBS
 from pytest_kwait.suite.bench import Bench
 from pytest_kwait.suite.bound_wait import Allowance, Terms
-from pytest_kwait.suite.namespaces import Owner
+from pytest_kwait.suite.owners import Owner
 from pytest_kwait.suite.settings import Settings
 
 from .fakes import FakeCluster

@@ -1,0 +1,93 @@
+"""What a namespace of a test costs beside the bare API calls for the same: bar 1.5 times.
+
+Run it as `python -m benchmarks.namespace_overhead [KUBECONFIG [ROUNDS]]`; without a kubeconfig (or
+with `-`) on an etcd, a kube-apiserver and a kube-controller-manager of its own. Ours: what the
+fixture does before and after a test, labels, annotations, seal and tracking included. Peer: the
+official client makes a namespace, asks until its service account and its root CA are there, and
+deletes it.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kubernetes import client, config
+
+from benchmarks.pairs import measure, seconds
+from benchmarks.plane import control_plane
+from pytest_kwait.engine.timeouts import Timeouts
+from pytest_kwait.suite.namespaces import Namespaces
+from pytest_kwait.suite.owners import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BAR = 1.5
+
+
+def main() -> int:
+    """Print the ratio; exit 1 above the bar."""
+    kubeconfig = sys.argv[1] if len(sys.argv) > 1 else "-"
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 40
+    with _cluster(kubeconfig) as path:
+        api: Any = config.new_client_from_config(path)  # type: ignore[no-untyped-call] # has none
+        core = client.CoreV1Api(api)
+        namespaces = Namespaces(api, Timeouts())
+
+        def ours() -> float:
+            owner = Owner("bench", "t.py::test_it", "test_it", nonce=uuid.uuid4().hex)
+            return seconds(lambda: namespaces.delete(namespaces.make(owner, {})))
+
+        def peer() -> float:
+            return seconds(lambda: _bare(core, f"bench-{uuid.uuid4().hex[:8]}"))
+
+        pairs = measure(ours, peer, rounds)
+        calls = measure(
+            lambda: seconds(lambda: _calls(core, f"bench-{uuid.uuid4().hex[:8]}")),
+            lambda: 1.0,
+            rounds // 2,
+        )
+    print(f"a namespace made, ready and deleted, {rounds} rounds in turns")
+    print(pairs.lines("pytest-kwait", "the official client, bare calls"))
+    print(calls.lines("the calls to make and to delete alone", "").splitlines()[0])
+    print(f"  median ratio {pairs.median_ratio:.2f}, bar {BAR}")
+    return int(pairs.median_ratio > BAR)
+
+
+def _bare(core: Any, name: str) -> None:
+    core.create_namespace({"metadata": {"name": name}})
+    _until(lambda: core.read_namespaced_service_account("default", name))
+    _until(lambda: core.read_namespaced_config_map("kube-root-ca.crt", name))
+    core.delete_namespace(name)
+
+
+def _calls(core: Any, name: str) -> None:
+    core.create_namespace({"metadata": {"name": name}})
+    core.delete_namespace(name)
+
+
+def _until(read: Callable[[], object]) -> None:
+    while True:
+        try:
+            read()
+        except client.ApiException as error:
+            if error.status != 404:
+                raise
+        else:
+            return
+
+
+@contextmanager
+def _cluster(kubeconfig: str) -> Iterator[str]:
+    if kubeconfig != "-":
+        yield kubeconfig
+        return
+    with control_plane(controllers=True) as own:
+        yield str(own)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
