@@ -86,7 +86,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["kwait_kept"] = session.config.stash[_kept_lines_key]
-        output["kwait_removals"] = list(session.config.stash[_removals_key])
+        removals = session.config.stash[_removals_key]
+        output["kwait_removals"] = list(removals)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.api.resource import NAMESPACES
+from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.creation import create
@@ -30,6 +30,7 @@ from pytest_kwait.suite.owners import (
     shard_label,
 )
 from pytest_kwait.wait.durations import format_duration
+from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +55,12 @@ __all__ = [
     "run_digest",
     "shard_label",
 ]
+
+_FURNITURE = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
+"""What every namespace gets, the last to come first."""
+
+_MOMENT = 0.25
+"""Seconds in which a new namespace mostly has all of it."""
 
 _NAMES = 3
 """How many names are tried where each is taken by somebody else, or on its way out."""
@@ -126,9 +133,10 @@ class Namespaces:
         self._made[name] = Belonging(NAMESPACES, None, name, made["metadata"]["uid"])
         try:
             # Without them a pod is refused, or starts without a way to trust the API server.
-            limit = {"timeout": self._timeouts["service_account_provision"]}
-            for provided in (wait_for_default_service_account, wait_for_kube_root_ca):
-                provided(self._client, name, **{**options, **limit})
+            if not self._furnished(name):
+                limit = {"timeout": self._timeouts["service_account_provision"]}
+                for provided in (wait_for_default_service_account, wait_for_kube_root_ca):
+                    provided(self._client, name, **{**options, **limit})
         except KwaitError:
             self.delete(name)
             raise
@@ -203,6 +211,28 @@ class Namespaces:
         return shlex.join(
             ["kubectl", *self._session.kubectl_args, "get", "all,events", "--namespace", name]
         )
+
+    def _furnished(self, name: str) -> bool:
+        """Whether a new namespace has what it needs within a moment.
+
+        It mostly has: a few looks on an open connection are cheaper than a watch on a new one.
+        """
+        deadline = Deadline.after(_MOMENT, self._session.clock)
+        pause = _MOMENT / 64
+        for resource, one in _FURNITURE:
+            while True:
+                try:
+                    self._session.get(resource, one, name, deadline=deadline)
+                except (ApiError, DeadlineExceeded) as error:
+                    if not isinstance(error, ApiError) or error.status != 404:
+                        return False
+                else:
+                    break
+                if deadline.remaining <= pause:
+                    return False
+                deadline.clock.sleep(pause)
+                pause *= 1.5
+        return True
 
     def _take_turn(self, pulse: Pulse, name: str, patience: float | None) -> None:
         reason = pulse.take_turn(name, 0.0)

@@ -116,9 +116,8 @@ def test_the_run_says_what_it_waited_in_all_its_workers(
     pytester.makepyfile(_SUITE)
     result = pytester.runpytest(*workers)
     result.assert_outcomes(passed=2)
-    # Two of each namespace, one of each test; in each process one at the end of the module and one
-    # at that of the session.
-    waits = 6 + (4 if workers else 2)
+    # One of each test; in each process one at the end of the module and one at that of the session.
+    waits = 2 + (4 if workers else 2)
     result.stdout.re_match_lines([rf"kwait: waited \S+ in {waits} waits, 2 doomed, 2 retries$"])
 
 

@@ -80,8 +80,11 @@ def test_made_awaited_and_deleted_by_uid() -> None:
     path = f"/api/v1/namespaces/{name}"
     assert name == _OWNER.name
     assert made.owns(name)
-    assert f"GET {path}/serviceaccounts" in transport.requests
-    assert f"GET {path}/configmaps" in transport.requests
+    assert transport.requests == [
+        "POST /api/v1/namespaces",
+        f"GET {path}/configmaps/kube-root-ca.crt",
+        f"GET {path}/serviceaccounts/default",
+    ]
     assert made.delete(name) is None
     assert path not in transport.objects
     assert not made.owns(name)
@@ -106,6 +109,20 @@ def test_what_keeps_a_namespace_is_told() -> None:
     assert made.delete(name) == (
         f"namespace {name} could not be deleted: DELETE {path}: 403 Forbidden: no"
     )
+
+
+def test_what_comes_late_is_awaited() -> None:
+    transport = FakeTransport()
+    path = f"/api/v1/namespaces/{_OWNER.name}"
+    late = [ApiError("not yet", status=404, reason="NotFound")] * 3
+    transport.refuse("GET", f"{path}/configmaps/kube-root-ca.crt", *late)
+    transport.refuse("GET", f"{path}/serviceaccounts/default", ApiError("no", status=403))
+    assert namespaces(transport).make(_OWNER, _POLL) == _OWNER.name
+    assert transport.requests[-3:] == [
+        f"GET {path}/serviceaccounts/default",
+        f"GET {path}/serviceaccounts",
+        f"GET {path}/configmaps",
+    ]
 
 
 def test_namespace_without_service_account_is_deleted_again() -> None:
