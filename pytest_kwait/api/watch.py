@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_kwait.api.chunked_body import ChunkedBody
 from pytest_kwait.api.guard import WATCHDOG, Cause
 from pytest_kwait.api.objects import WatchEvent, accepted, decode_object, make_decoder
 from pytest_kwait.api.statuses import error_of_status, excerpt
@@ -71,9 +72,11 @@ class Watch:
         self._closed = False
         self._opened = False
         self._ended = False
+        self._body: ChunkedBody | None = None
         self._chunks: Iterator[bytes] = iter(())
         self._lines: Iterator[bytes] = iter(())
         self._begun: list[bytes] = []
+        self._error_kept: ApiError | None = None
 
     def __enter__(self) -> Self:
         with self._reading:
@@ -102,13 +105,52 @@ class Watch:
         with self._reading:
             self._open()
             while not self._closed:
+                self._raise_kept()
                 line = next(self._lines, None)
                 if line is None:
+                    if self._ended:
+                        break
                     self._fill()
                 elif line.strip():
                     return self._event(line)
             self._finish()
             raise StopIteration
+
+    def read(self, *, drain: bool = True) -> list[WatchEvent]:
+        """Wait for an event, and return it with others that have come; empty at the end.
+
+        Cheaper than one after the other. What ends the watch is raised once everything before it
+        has been returned.
+
+        Args:
+            drain: whether to look for all others, not only for those that came with it.
+
+        Raises:
+            ApiError, DeadlineExceeded: as `Watch` says.
+        """
+        with self._reading:
+            self._open()
+            while not self._closed:
+                self._raise_kept()
+                events: list[WatchEvent] = []
+                try:
+                    events.extend(self._event(line) for line in self._lines if line.strip())
+                except ApiError as error:
+                    if not events:
+                        raise
+                    self._error_kept = error
+                if events:
+                    return events
+                if self._ended:
+                    break
+                self._fill(drain=drain)
+            self._finish()
+            return []
+
+    @property
+    def drained(self) -> bool:
+        """Whether `read` returned all that had come; False where unknown."""
+        return self._body is not None and self._body.drained
 
     def close(self) -> None:
         """End the watch, from any thread: a reader that is waiting for an event stops at once."""
@@ -139,34 +181,49 @@ class Watch:
             self._answer = self._transport.open(
                 self.path, query=self._query, accept=self._accept, guard=guard
             )
+            self._body = ChunkedBody.of(self._answer)
+            if self._body is None:
+                self._chunks = _chunks(self._answer)
         except FAILURES as error:
             self._fail(guard, error)
             return
         except BaseException:
             self._finish()
             raise
-        self._chunks = _chunks(self._answer)
 
-    def _fill(self) -> None:
-        """Read the next chunk and take the lines that it completes."""
+    def _fill(self, *, drain: bool = False) -> None:
+        """Read what has come and take the lines that it completes."""
         guard = self._guard
-        if guard is None or self._ended:
-            raise StopIteration
+        if guard is None:
+            return
         try:
-            chunk = next(self._chunks, None)
+            pieces = self._pieces(drain)
         except FAILURES as error:
             self._fail(guard, error)
             return
-        if chunk is None:
+        if pieces is None:
             self._take_rest(guard)
             return
         guard.touch()
-        first, *others = chunk.split(b"\n")
-        self._begun.append(first)
-        if others:
-            # An event may be larger than a chunk, and a chunk hold many events.
-            self._lines = iter([b"".join(self._begun), *others[:-1]])
-            self._begun = [others[-1]]
+        lines: list[bytes] = []
+        for piece in pieces:
+            # As servers send them: one event, one chunk.
+            if not self._begun and piece.find(b"\n") == len(piece) - 1:
+                lines.append(piece[:-1])
+                continue
+            first, *others = piece.split(b"\n")
+            self._begun.append(first)
+            if others:
+                # An event may be larger than a chunk, and a chunk hold many events.
+                lines += [b"".join(self._begun), *others[:-1]]
+                self._begun = [others[-1]] if others[-1] else []
+        self._lines = iter(lines)
+
+    def _pieces(self, drain: bool) -> list[bytes] | None:
+        if self._body is not None:
+            return self._body.read(drain=drain)
+        chunk = next(self._chunks, None)
+        return None if chunk is None else [chunk]
 
     def _take_rest(self, guard: Guard) -> None:
         self._finish()
@@ -194,6 +251,11 @@ class Watch:
             self._finish()
             raise error_of_status(event.object, "GET", self.path)
         return event
+
+    def _raise_kept(self) -> None:
+        error, self._error_kept = self._error_kept, None
+        if error is not None:
+            raise error
 
     def _fail(self, guard: Guard, error: Exception | None) -> None:
         """End the watch and raise what ended it; return if that was `close`."""

@@ -71,6 +71,7 @@ class Judge:
         self._met_since: float | None = None
         self._doomed_since: float | None = None
         self._hopeless_since: float | None = None
+        self._untold: tuple[float, Pending] | None = None
         self.timeline = Timeline()
 
     @property
@@ -78,7 +79,9 @@ class Judge:
         """Seconds since the wait began."""
         return self._clock.monotonic() - self._started
 
-    def rule(self, *, fresh: bool = False, asking: bool = False) -> Ruling:
+    def rule(
+        self, *, fresh: bool = False, asking: bool = False, in_passing: bool = False
+    ) -> Ruling:
         """Ask the condition, and say what its verdict means for the wait.
 
         Args:
@@ -86,6 +89,8 @@ class Judge:
                 or a time of stability that has run out is final only then: on what was seen before
                 a connection went dead, both would lie.
             asking: whether this is the caller's thread, and the moment to ask what is asked late.
+            in_passing: whether the next ruling follows at once: a verdict that is pending is then
+                recorded only if it is the last one before `tell`.
 
         Raises:
             Exception: whatever code of the user raises in the verdict.
@@ -93,6 +98,7 @@ class Judge:
         now = self._clock.monotonic()
         if self._timed is not None:
             self._timed.tell_time(now, fresh=fresh)
+        self._untold = None
         verdict = self._condition.verdict()
         for look in self._late_looks:
             if isinstance(verdict, Pending):
@@ -108,12 +114,21 @@ class Judge:
                 due = min([due, *(look.due for look in looks if look.lists_first)])
                 ask_at = min((look.due for look in looks if not look.lists_first), default=math.inf)
                 ruling = Ruling(verdict, final=False, due=due, ask_at=ask_at)
-                self._record(now, verdict.reason)
+                self._untold = (now, verdict)
+                if not in_passing:
+                    self.tell()
         if not isinstance(verdict, Met):
             self._met_since = None
         if not isinstance(verdict, Failed):
             self._doomed_since = self._hopeless_since = None
         return ruling
+
+    def tell(self) -> None:
+        """Record the last verdict if it was ruled on in passing; before anything else changes."""
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            now, verdict = untold
+            self._record(now, verdict.reason)
 
     def note(self, text: str) -> None:
         """Record what is known before a verdict can be asked for."""

@@ -8,12 +8,14 @@ in case an event was lost on the way.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_kwait.api.watch import Watch
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.error_policy import Decision, Troubles, ask, retry_pauses
 from pytest_kwait.engine.informed import watch_of_informer
@@ -22,10 +24,10 @@ from pytest_kwait.wait.context import Context, background, with_cancel
 from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from pytest_kwait.api.objects import WatchEvent
     from pytest_kwait.api.session import Session
-    from pytest_kwait.api.watch import Watch
     from pytest_kwait.cache.publication import Feed
     from pytest_kwait.clock import Clock
     from pytest_kwait.engine.condition import Source
@@ -126,18 +128,24 @@ class _Pace:
         self._clock = clock
         self._asked = clock.monotonic()
         self._last: deque[float] = deque([-math.inf] * _BUSY, _BUSY)
+        self.thick = False
+        """Whether events come thick."""
 
-    def is_busy(self) -> bool:
-        """Note an event; return whether it pays to let more of them gather before the next.
+    def is_busy(self, events: int = 1, *, drained: bool = False) -> bool:
+        """Note events that came together; return whether to let more gather before the next.
 
-        That is where they come thick and this one had to be waited for: whatever has gathered
-        already is read first.
+        That pays where they come thick; whatever has gathered already is read first.
+
+        Args:
+            events: how many.
+            drained: whether nothing is left to be read at once. Where nobody knows, what had to be
+                waited for tells.
         """
         now = self._clock.monotonic()
         waited, self._asked = now - self._asked, now
-        first = self._last[0]
-        self._last.append(now)
-        return waited > _BLOCKED and now - first < _BUSY_FOR
+        self.thick = now - self._last[0] < _BUSY_FOR
+        self._last.extend(itertools.repeat(now, min(events, _BUSY)))
+        return self.thick and (drained or waited > _BLOCKED)
 
     def rested(self) -> None:
         """Note that the next event is asked for now."""
@@ -304,6 +312,17 @@ class Stream:
             share.audience.listed(share.source, items, asked)
             share.audience.take_in()
 
+    def _tell(self, events: list[WatchEvent]) -> None:
+        """Tell everybody of events that came together."""
+        self._version = events[-1].resource_version or self._version
+        shares = self._listed
+        for event in events:
+            if event.type != "BOOKMARK":
+                for share in shares:
+                    share.audience.changed(share.source, event.type, event.object, event.raw)
+        for share in shares:
+            share.audience.take_in()
+
     def _watch_once(self) -> bool:
         """List if needed, watch until the watch ends; return whether to go on without a pause."""
         clock = self._session.clock
@@ -342,16 +361,11 @@ class Stream:
             with watch:
                 self._in_trouble = False
                 pace = _Pace(clock)
-                for event in watch:
-                    events += 1
-                    gather = pace.is_busy()
-                    self._version = event.resource_version or self._version
-                    if event.type != "BOOKMARK":
-                        for share in self._listed:
-                            share.audience.changed(
-                                share.source, event.type, event.object, event.raw
-                            )
-                            share.audience.take_in()
+                for together in _read(watch, pace):
+                    events += len(together)
+                    drained = isinstance(watch, Watch) and watch.drained
+                    gather = pace.is_busy(len(together), drained=drained)
+                    self._tell(together)
                     if gather:
                         self._ctx.wait(GATHER)
                     pace.rested()
@@ -364,6 +378,15 @@ class Stream:
         if events == 0:
             self._outdated.set()
         return False
+
+
+def _read(watch: Watch | Feed, pace: _Pace) -> Iterator[list[WatchEvent]]:
+    """Yield the events of a watch: where they come thick those that have come, together."""
+    if not isinstance(watch, Watch):
+        yield from ([event] for event in watch)
+        return
+    while events := watch.read(drain=pace.thick):
+        yield events
 
 
 def enter_list(source: Source, items: list[tuple[dict[str, Any], bytes]], now: float) -> None:

@@ -7,9 +7,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["Failed", "Met", "Patience", "Pending", "Verdict"]
+__all__ = ["Failed", "Met", "Patience", "Pending", "Progress", "Verdict"]
 
 
 class Patience(Enum):
@@ -47,6 +47,34 @@ class Pending:
 
     reason: str
     absent: bool = field(default=False, compare=False)
+
+
+class Progress(Pending):
+    """Pending, put into words only if somebody asks, which is before anything else is entered.
+
+    To count thousands of objects along costs less than to say what the count is after each.
+
+    Args:
+        tell: says what is missing, in a few words.
+    """
+
+    __slots__ = ("_tell",)
+    _tell: Callable[[], str]
+
+    def __init__(self, tell: Callable[[], str]) -> None:
+        object.__setattr__(self, "_tell", tell)
+        object.__setattr__(self, "absent", False)
+
+    @property
+    def reason(self) -> str:
+        """What is missing now, in a few words."""
+        return self._tell()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pending) and other.reason == self.reason
+
+    def __hash__(self) -> int:
+        return hash((self.reason,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,7 @@ class WatchMode:
                 while self._inbox:
                     enter, told = self._inbox.popleft()
                     enter(*told)
+                self._judge.tell()
             except BaseException as error:  # this wait raises it; the stream goes on for others
                 self._error = error
                 self._wake.set()
@@ -232,7 +233,8 @@ class WatchMode:
             self._wake.set()
             return
         before = self._ruling
-        self._rule()
+        # Every change is judged, for it may be met in between; only the last is put into words.
+        self._rule(in_passing=bool(self._inbox))
         if (
             self._over
             or before is None
@@ -242,8 +244,8 @@ class WatchMode:
         ):
             self._wake.set()
 
-    def _rule(self, *, fresh: bool = False, asking: bool = False) -> None:
-        self._ruling = self._judge.rule(fresh=fresh, asking=asking)
+    def _rule(self, *, fresh: bool = False, asking: bool = False, in_passing: bool = False) -> None:
+        self._ruling = self._judge.rule(fresh=fresh, asking=asking, in_passing=in_passing)
         self._stale = False
         # What comes after the end belongs to no wait: the result is what made the verdict.
         self._over = self._ruling.final

@@ -14,7 +14,7 @@ from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.options import check_count, check_name, check_namespace
 from pytest_kwait.engine.sighting import Sighting
 from pytest_kwait.engine.tally import Doom, State, StateMemo, Tally
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Progress, Verdict
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.doom.pods import start_doom
 from pytest_kwait.resources.job_states import (
@@ -233,7 +233,7 @@ class JobPods(JobCondition):
         count = self.pods.count(self._phase)
         if count == self.expected:
             return Met()
-        return self._out_of_reach(facts, count) or Pending(self._progress(count))
+        return self._out_of_reach(facts, count) or Progress(self._progress)
 
     def lacks_pods(self, alive: int) -> bool:
         """Return whether the count cannot be reached with the pods that there are."""
@@ -248,7 +248,8 @@ class JobPods(JobCondition):
             self._known = _facts(self.job)
         return self._known
 
-    def _progress(self, count: int) -> str:
+    def _progress(self) -> str:
+        count = self.pods.count(self._phase)
         rest = self.pods.summary()
         noun = "pod" if self.expected == 1 else "pods"
         text = f"{count} of {self.expected} {noun} {self._phase}"
@@ -352,7 +353,7 @@ class JobOutcome(JobCondition):
             condition = self.job.holds(kind)
             if condition is not None:
                 return self._judge_end(condition)
-        return self._doomed() or Pending(self._progress())
+        return self._doomed() or Progress(self._progress)
 
     def _judge_end(self, condition: dict[str, Any]) -> Verdict:
         reason = condition.get("reason") or ""

@@ -45,3 +45,25 @@ def test_what_was_done_with_an_event_is_no_wait_for_the_next() -> None:
         assert not pace.is_busy()
         clock.advance(0.004)
         pace.rested()
+
+
+def test_what_comes_together_is_judged_by_what_came_before() -> None:
+    clock = FakeClock()
+    pace = _Pace(clock)
+    # A burst after a quiet time: what comes next may be what was awaited.
+    clock.advance(1.0)
+    assert not pace.is_busy(20, drained=True)
+    pace.rested()
+    clock.advance(0.004)
+    assert pace.is_busy(2, drained=True)
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_what_is_there_already_is_read_first(drained: bool) -> None:
+    clock = FakeClock()
+    pace = _Pace(clock)
+    for _ in range(3):
+        clock.advance(0.05)
+        pace.rested()
+        busy = pace.is_busy(10, drained=drained)
+    assert busy is drained
