@@ -101,12 +101,14 @@ class JobCondition:
 
     def inquiry(self) -> Source | None:
         """Return the Job's events while pods are missing that it could have made."""
-        if self.job.current is None or over(self.job, *_ENDS) or halted(self.job):
+        alive = self.pods.count(_ALIVE)
+        # Asked after every change of a pod: what is told by the pods' number comes first.
+        if self.job.current is None or not self.lacks_pods(alive):
             return None
-        active, alive = slots(self.job), self.pods.count(_ALIVE)
-        if active is None or alive >= active or not self.lacks_pods(alive):
+        if over(self.job, *_ENDS) or halted(self.job):
             return None
-        return self._refusals.source
+        active = slots(self.job)
+        return None if active is None or alive >= active else self._refusals.source
 
     def finding(self) -> Failed | None:
         """Judge by whether the last pod was refused."""
