@@ -110,9 +110,12 @@ class Judge:
                 ruling = self._rule_failed(verdict, now, fresh)
             case Pending():
                 due = math.inf if self._timed is None else self._timed.due
-                looks = self._late_looks
-                due = min([due, *(look.due for look in looks if look.lists_first)])
-                ask_at = min((look.due for look in looks if not look.lists_first), default=math.inf)
+                ask_at = math.inf
+                for look in self._late_looks:
+                    if look.lists_first:
+                        due = min(due, look.due)
+                    else:
+                        ask_at = min(ask_at, look.due)
                 ruling = Ruling(verdict, final=False, due=due, ask_at=ask_at)
                 self._untold = (now, verdict)
                 if not in_passing:
