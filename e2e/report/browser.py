@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Browser", "Page"]
 
-_PATIENCE = 30.0
+_PATIENCE = 120.0
 
 
 class Browser:
