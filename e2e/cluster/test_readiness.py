@@ -40,7 +40,7 @@ def test_a_cluster_that_is_ready(kwait_cluster: Cluster, tmp_path: Path) -> None
     assert done.returncode == pytest.ExitCode.OK, done.stdout
     assert "3 passed" in done.stdout
     assert "kwait: waited " in done.stdout
-    assert " in 3 waits, 0 doomed, 0 retries" in done.stdout
+    assert " in 3 waits, 0 doomed, 0 retries" in done.stdout, done.stdout
 
 
 def test_a_cluster_that_is_not(kwait_cluster: Cluster, tmp_path: Path) -> None:
@@ -50,11 +50,11 @@ def test_a_cluster_that_is_not(kwait_cluster: Cluster, tmp_path: Path) -> None:
         kwait_cluster,
         "-n2",
         "--kwait-min-startup-pods=1000",
-        "--kwait-timeout=system_pods_startup=1s",
+        "--kwait-timeout=system_pods_startup=2s",
     )
 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
-    assert "1 passed, 2 errors" in done.stdout
-    assert done.stdout.count("the cluster is not ready for tests:\n") == 1
+    assert "1 passed, 2 errors" in done.stdout, done.stdout
+    assert done.stdout.count("the cluster is not ready for tests:\n") == 1, done.stdout
     assert done.stdout.count("the cluster is not ready for tests, as said of test_suite.py::") == 1
     assert "pods in kube-system did not come to 1000 or more Running and ready" in done.stdout
