@@ -79,7 +79,9 @@ def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:
     assert (outcome.of("test_setup") / "failure.txt").exists()
     assert (outcome.of("test_teardown") / "failure-teardown.txt").exists()
     evidence = json.loads((outcome.of("test_shop") / "evidence.json").read_text())
-    assert [wait["error"] for wait in evidence["waits"]] == ["WaitTimeout"]
+    (wait,) = evidence["waits"]
+    assert wait["error"] == "WaitTimeout"
+    assert "equal to '999'" in wait["goal"]
     assert evidence["run"] == "evidence"
     assert not (outcome.of("test_shop") / "problems.txt").exists()
 
