@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import os
+import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +48,7 @@ class Browser:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
+            start_new_session=True,
         )
         self._socket = websocket.create_connection(self._address(), timeout=_PATIENCE)
         self._numbers = itertools.count(1)
@@ -90,9 +93,9 @@ class Browser:
         return page
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and those that it has started: the program may be a script."""
         self._socket.close()
-        self._process.terminate()
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(_PATIENCE)
         assert self._process.stderr is not None
         self._process.stderr.close()
