@@ -106,7 +106,7 @@ def test_what_a_finalizer_holds_is_named(kwait: Bench, runs: Runs) -> None:
     kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
 
     try:
-        status, said = runs.janitor("--timeout=9s")
+        status, said = runs.janitor("--timeout=15s")
 
         assert status == 1, said
         assert any(
