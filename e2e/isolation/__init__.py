@@ -1,0 +1,1 @@
+"""Namespaces of tests: further ones, what holds them, and runs that may make none."""

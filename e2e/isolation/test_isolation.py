@@ -1,0 +1,129 @@
+"""Further namespaces, what holds one at the end of a run, and a user who may make none."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from kubernetes.client import CoreV1Api
+
+from pytest_kwait import ApiError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_kwait import Bench
+
+NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}}
+
+
+def run(folder: Path, kubeconfig: Path, suite: str, *options: str) -> tuple[int, str]:
+    """Run a suite in a process of its own; return its status and what it says."""
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_suite.py").write_text(suite)
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [f"--kwait-kubeconfig={kubeconfig}", "--kwait-janitor=false", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_further_namespaces(kwait: Bench) -> None:
+    """Each is a bench of its own, and goes with the test."""
+    peer = kwait.create_namespace("peer", labels={"team": "b"})
+    kwait.create(NOTE)
+    peer.create(NOTE)
+
+    assert peer.namespace != kwait.namespace
+    assert kwait.get(f"namespace/{peer.namespace}")["metadata"]["labels"]["team"] == "b"
+    assert peer.get("serviceaccount/default")
+    assert peer.get("cm/note")["metadata"]["namespace"] == peer.namespace
+
+
+@pytest.mark.needs("pod security")
+def test_what_pods_may_do_in_them(kwait: Bench) -> None:
+    """The server holds pods to the level that was asked for."""
+    strict = kwait.create_namespace("strict", pod_security="restricted:latest")
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "busybox:1.36"}]},
+    }
+    with pytest.raises(ApiError, match='violates PodSecurity "restricted:latest"'):
+        strict.create(pod)
+
+
+def test_what_holds_a_namespace_is_named_at_the_end_of_the_run(
+    kwait: Bench, tmp_path: Path
+) -> None:
+    """The tests have passed; the line says which object it is, and which finalizer."""
+    suite = """
+HELD = {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+
+def test_it(kwait):
+    kwait.create(HELD)
+    print("namespace", kwait.namespace)
+"""
+    path = kwait.cluster.kubeconfig
+    # A real cluster first looks what is left after 5 seconds.
+    limit = "3s" if kwait.cluster.provider == "embedded" else "9s"
+    status, said = run(tmp_path, path, suite, f"--kwait-deletion-wait={limit}", "-s")
+    found = re.search(r"namespace (kwait-\S+)", said)
+    assert found is not None, said
+    try:
+        assert status == 0, said
+        assert f"kwait: 1 namespace is not gone after {limit}; the server goes on trying" in said
+        assert re.search(rf"  {found[1]}: .*example\.com/hold", said), said
+    finally:
+        core: Any = CoreV1Api(kwait.client)
+        core.patch_namespaced_config_map("held", found[1], {"metadata": {"finalizers": None}})
+
+
+@pytest.mark.needs("authorization")
+def test_a_user_who_may_only_work_in_one_namespace(kwait: Bench, tmp_path: Path) -> None:
+    """With --kwait-namespace what its tests make is removed one by one, and nothing else."""
+    request: Any = {"spec": {"audiences": [], "expirationSeconds": 600}}
+    answer = CoreV1Api(kwait.client).create_namespaced_service_account_token(
+        "default", kwait.namespace, request
+    )
+    assert answer.status is not None
+    kubeconfig = yaml.safe_load(kwait.cluster.kubeconfig.read_text())
+    for user in kubeconfig["users"]:
+        user["user"] = {"token": answer.status.token}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(kubeconfig))
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": kwait.namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}
+    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
+    kwait.create({**binding, "metadata": {"name": "r"}, "roleRef": role, "subjects": [subject]})
+    kwait.create(NOTE)
+
+    suite = """
+import pytest
+NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
+
+@pytest.mark.parametrize("number", range(2))
+def test_it(kwait, number):
+    kwait.create(NOTE)
+    assert kwait.get("cm/note")
+
+def test_further(kwait):
+    kwait.create_namespace("peer")
+"""
+    status, said = run(tmp_path, path, suite, f"--kwait-namespace={kwait.namespace}")
+
+    assert status == 1
+    assert "1 failed, 2 passed" in said
+    assert "namespace 'peer' cannot be made: this bench is in" in said
+    assert [each["metadata"]["name"] for each in kwait.list("cm")] == ["kube-root-ca.crt", "note"]
+
+
+def test_a_level_that_is_none(kwait: Bench) -> None:
+    """What cannot be meant is refused before anything is made."""
+    with pytest.raises(ValueError, match="pod_security='tight' is not valid: use privileged"):
+        kwait.create_namespace("peer", pod_security="tight")
