@@ -182,6 +182,7 @@ _ENTRIES = (
     ),
     TimeoutEntry("crd", 1 * _MINUTE, "twice the 30 s that apiextensions' own tests give"),
     TimeoutEntry("api_server", 1 * _MINUTE, "as pod_list: a restarted server is ready in seconds"),
+    TimeoutEntry("serial", 30 * _MINUTE, "as node_schedulable: nobody may use the cluster before"),
     TimeoutEntry("cache_sync", 5 * _MINUTE, "as pod_start: upstream's has no limit"),
     TimeoutEntry("wait_for", 5 * _MINUTE, "as pod_start: what the Go framework gives Eventually"),
 )

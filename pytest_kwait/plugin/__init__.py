@@ -45,6 +45,7 @@ MODULES = (
     "pytest_kwait.plugin.summary",
     "pytest_kwait.plugin.reporting",
     "pytest_kwait.plugin.preconditions",
+    "pytest_kwait.plugin.locking",
     "pytest_kwait.plugin.sweeping",
     "pytest_kwait.plugin.readiness",
     "pytest_kwait.plugin.debugging",
@@ -66,8 +67,8 @@ _MANIFESTS = (
     "relative to the test's file, then to rootdir."
 )
 _PLAIN = (
-    "serial: must not run beside other tests on the same cluster.",
-    "disruptive: disturbs the cluster that it runs on.",
+    "serial: must not run beside other tests on the same cluster; waits until none does.",
+    "disruptive: disturbs the cluster that it runs on; serial as well.",
     "slow: takes longer than most.",
 )
 

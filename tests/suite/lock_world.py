@@ -92,7 +92,7 @@ class LeasesSession(FaultySession):
     def replace(self, resource: Any, obj: Obj, namespace: str, *, deadline: Deadline) -> Obj:
         return cast("Obj", self.ask("replace", lambda: self.leases.replace(obj), deadline))
 
-    def delete(  # type: ignore[override] # the store of one Lease deletes nothing
+    def delete(
         self,
         resource: Any,
         name: str,

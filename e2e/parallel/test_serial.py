@@ -1,0 +1,178 @@
+"""Serial tests: alone on the cluster, whoever else runs tests on it - other workers, other jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait import wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytest_kwait import Bench
+
+SUITE = """
+import json
+import os
+import time
+from contextlib import contextmanager
+
+import pytest
+
+
+@contextmanager
+def noted(name):
+    begun = time.monotonic()
+    with open(f"{os.environ['RUN']}.begun", "a") as file:
+        file.write(f"{name}\\n")
+    yield
+    with open(f"{os.environ['RUN']}.json", "a") as file:
+        file.write(json.dumps([name, begun, time.monotonic()]) + "\\n")
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_ordinary(kwait_namespace, number):
+    with noted("ordinary"):
+        time.sleep(0.3)
+
+
+@pytest.mark.serial
+@pytest.mark.timeout(2)
+@pytest.mark.parametrize("number", range(2))
+def test_serial(kwait_namespace, number):
+    with noted("serial"):
+        time.sleep(0.3)
+
+
+@pytest.mark.disruptive
+def test_long(kwait_namespace):
+    with noted("long"):
+        time.sleep(60)
+"""
+
+
+class Jobs:
+    """CI jobs that share a namespace, and with it a lock.
+
+    Args:
+        bench: the bench of the test.
+        folder: where their suite is.
+    """
+
+    def __init__(self, bench: Bench, folder: Path) -> None:
+        self._bench = bench
+        self._folder = folder
+        self._started: list[subprocess.Popen[str]] = []
+        (folder / "test_suite.py").write_text(SUITE)
+        (folder / "pytest.ini").write_text("[pytest]\n")
+
+    def start(self, name: str, *options: str) -> subprocess.Popen[str]:
+        """Start a job."""
+        cluster = self._bench.cluster
+        command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += [f"--kwait-kubeconfig={cluster.kubeconfig}", f"--kwait-run-id={name}"]
+        command += [f"--kwait-namespace={self._bench.namespace}", "--kwait-heartbeat=2s", *options]
+        if cluster.context:
+            command.append(f"--kwait-context={cluster.context}")
+        hidden = ("KWAIT_", "PYTEST_")
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(hidden)} | {"RUN": name}
+        job = subprocess.Popen(
+            command,
+            cwd=self._folder,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._started.append(job)
+        return job
+
+    def begun(self, name: str) -> None:
+        """Return once a job is in a test."""
+        file = self._folder / f"{name}.begun"
+        wait.poll_immediate("50ms", "60s", file.exists)
+
+    def spans(self, *names: str) -> list[tuple[str, float, float]]:
+        """Return which tests ran from when to when."""
+        texts = [(self._folder / f"{name}.json").read_text() for name in names]
+        return [tuple(json.loads(line)) for text in texts for line in text.splitlines()]
+
+    def leases(self) -> list[dict[str, Any]]:
+        """Return what the lock is written in."""
+        everything = self._bench.list("leases")
+        return [each for each in everything if "pytest-kwait/lock" in each["metadata"]["labels"]]
+
+    def end(self) -> None:
+        """Kill what still runs."""
+        for job in self._started:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+
+
+@pytest.fixture
+def jobs(kwait: Bench, tmp_path: Path) -> Iterator[Jobs]:
+    """Jobs beside this run."""
+    made = Jobs(kwait, tmp_path)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def test_no_test_runs_beside_a_serial_one(jobs: Jobs) -> None:
+    """Two jobs, one of them with two workers; what a test waits for its turn is not on its time."""
+    started = [jobs.start("one", "-n2", "-k", "not long"), jobs.start("two", "-k", "not long")]
+    said = [job.communicate(timeout=120)[0] for job in started]
+
+    assert [job.returncode for job in started] == [0, 0], "\n".join(said)
+    spans = jobs.spans("one", "two")
+    assert sorted(name for name, _, _ in spans) == ["ordinary"] * 8 + ["serial"] * 4
+    beside = [
+        (one, other)
+        for one, other in combinations(spans, 2)
+        if "serial" in (one[0], other[0]) and max(one[1], other[1]) < min(one[2], other[2])
+    ]
+    assert beside == []
+    assert jobs.leases() == []
+
+
+def test_a_killed_holder_is_followed(jobs: Jobs) -> None:
+    """It cannot give the lock back: the others see that it does not renew its Lease any more."""
+    killed = jobs.start("killed", "-k", "long")
+    jobs.begun("killed")
+    following = jobs.start("following", "-k", "serial")
+    wait.poll_immediate("50ms", "60s", lambda: "following" in str(jobs.leases()))
+    os.killpg(killed.pid, signal.SIGKILL)
+    said = following.communicate(timeout=60)[0]
+
+    assert following.returncode == 0, said
+    assert len(jobs.spans("following")) == 2
+    assert jobs.leases() == []
+
+
+def test_what_a_killed_holder_leaves_goes_with_its_sign_of_life(jobs: Jobs, kwait: Bench) -> None:
+    """Where nobody follows it, the janitor removes the run's Lease; the lock's belong to that."""
+    killed = jobs.start("killed", "-k", "long")
+    jobs.begun("killed")
+    os.killpg(killed.pid, signal.SIGKILL)
+    assert len(jobs.leases()) == 2
+
+    (sign,) = {
+        owner["name"]
+        for lease in jobs.leases()
+        for owner in lease["metadata"]["ownerReferences"]
+        if owner["name"].startswith("kwait-killed-")
+    }
+    kwait.delete(f"lease/{sign}")
+    wait.poll_immediate("50ms", "30s", lambda: jobs.leases() == [])
