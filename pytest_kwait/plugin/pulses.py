@@ -17,6 +17,10 @@ from pytest_kwait.plugin.distributed import run_of
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.sharding import shard_text
 from pytest_kwait.suite.heartbeat import HOME, Heartbeat
+
+# Not by the thread that needs it: pytest parses what is imported, and where two threads parse at
+# once Python before 3.11.8 and 3.12.2 lets one fail.
+from pytest_kwait.suite.janitor import Janitor
 from pytest_kwait.suite.turns import Turns
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -190,8 +194,6 @@ class RunPulse:
         return self._settings.namespace or HOME
 
     def _sweep(self, client: ApiClient) -> None:
-        from pytest_kwait.suite.janitor import Janitor
-
         try:
             sweep = Janitor(client, namespace=self._home).sweep(Deadline.after(_SWEEP_LIMIT))
         except (KwaitError, DeadlineExceeded) as error:
@@ -202,8 +204,6 @@ class RunPulse:
             self._tell(sweep)
 
     def _tidy(self, heartbeat: Heartbeat) -> None:
-        from pytest_kwait.suite.janitor import Janitor
-
         if self._client is None or not heartbeat.place():
             return
         try:
