@@ -189,4 +189,8 @@ def _python(module: str) -> list[str]:
     return [sys.executable, "-P", "-c", _MAIN.format(module=module)]
 
 
-_MAIN = "import sys; from {module} import main; sys.exit(main())"
+# A shell's background has Ctrl-C ignored, and what it starts inherits that.
+_MAIN = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from {module} import main; sys.exit(main())"
+)

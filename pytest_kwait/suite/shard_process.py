@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: pytest's arguments; those of the process by default.
     """
     given = sys.argv[1:] if argv is None else argv
+    # A shell's background has it ignored, and what it starts inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="kwait-shard-") as folder:
         made = [Path(folder) / JUNIT, Path(folder) / REPORT]
         options = [f"--junitxml={made[0]}", f"--kwait-report={made[1]}"]
