@@ -109,7 +109,6 @@ def test_a_set_stop_ends_the_wait(kwait: Bench, wait_for_cache_sync: Callable[..
     assert wait_for_cache_sync(lambda: False, stop=stop) is False
 
 
-@pytest.mark.serial
 def test_custom_resources(kwait: Bench, wait_for_cache_sync: Callable[..., bool]) -> None:
     """Custom resources are cached like built-in ones."""
     kwait.apply(WIDGETS)

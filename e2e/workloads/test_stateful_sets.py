@@ -53,7 +53,7 @@ def test_an_ordered_start_step_by_step(
 
     assert names(wait_for_stateful_set_running("web", 1, 0)) == ["web-0"]
     with raises(WaitTimeout, "pod web-1 is not there yet; all pods: 1 Running, not ready"):
-        wait_for_stateful_set_pod_ready("web", "web-1", timeout="500ms")
+        wait_for_stateful_set_pod_ready("web", "web-1", timeout="2s")
     kwait.exec("web-0", "touch", "/tmp/ready")
     assert names(wait_for_stateful_set_running("web", 2, 1)) == ["web-0", "web-1"]
 
