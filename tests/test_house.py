@@ -59,6 +59,6 @@ def test_ci_finds_the_two_commands_of_the_readme() -> None:
     commands = re.findall(r"```console\n\$ (.+)\n```", readme)
 
     assert commands == [
-        "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/pytest e2e -n auto",
+        "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/pytest e2e -n 4",
         'python3 -m venv .venv && .venv/bin/pip install -q ".[test]" && .venv/bin/pytest -n auto',
     ]
