@@ -1,0 +1,124 @@
+"""Four CI jobs of two workers each share a suite of 200 tests on one cluster, again and again.
+
+Run it as `python -m benchmarks.four_shards [KUBECONFIG] [ROUNDS]`; `-` for the embedded cluster.
+
+Bar: in every one of three rounds each test runs once, none fails, no namespace stays, and the
+merged report has all waits. Reported beside it: how long the jobs take.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pytest_kwait.api.resource import NAMESPACES
+from pytest_kwait.api.session import Session
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.clusters.provider import Cluster, choose
+from pytest_kwait.suite.namespaces import run_digest
+from pytest_kwait.suite.report_file import read_report
+from pytest_kwait.suite.run_report import merged
+
+JOBS = 4
+WORKERS = 2
+TESTS = 200
+LIMIT = 900.0
+
+SUITE = f"""
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+NOTE = {{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "note"}}}}
+
+
+@pytest.mark.parametrize("number", range({TESTS}))
+def test_it(kwait, number):
+    threading.Timer(0.1, kwait.create, [NOTE]).start()
+    kwait.wait_for("configmap/note", "create", timeout="60s")
+    threading.Timer(0.1, kwait.delete, ["configmap/note"]).start()
+    kwait.wait_for("configmap/note", "delete", timeout="60s")
+    with open(Path(os.environ["RAN"]) / f"{{number}}-{{os.getpid()}}-{{os.urandom(4).hex()}}", "x"):
+        pass
+"""
+
+
+def main() -> None:
+    """Run the rounds and tell what became of them."""
+    kubeconfig, rounds = [*sys.argv[1:], *("-", "3")[len(sys.argv) - 1 :]]
+    provider = (
+        choose("embedded") if kubeconfig == "-" else choose("existing", kubeconfig=Path(kubeconfig))
+    )
+    cluster = provider.start()
+    print(f"{JOBS} jobs of {WORKERS} workers, {TESTS} tests, on the {cluster.provider} cluster")
+    try:
+        wrong = [problem for number in range(int(rounds)) for problem in _round(cluster, number)]
+    finally:
+        cluster.stop()
+    print("\n".join(wrong) or "every test ran once in every round; nothing stays; bar met")
+    sys.exit(bool(wrong))
+
+
+def _round(cluster: Cluster, number: int) -> list[str]:
+    run = f"four-shards-{os.getpid()}-{number}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "ran").mkdir()
+        (folder / "pytest.ini").write_text("[pytest]\n")
+        (folder / "test_suite.py").write_text(SUITE)
+        begun = SYSTEM_CLOCK.monotonic()
+        jobs = [_job(cluster, folder, run, shard) for shard in range(1, JOBS + 1)]
+        said = [job.communicate(timeout=LIMIT)[0] for job in jobs]
+        took = SYSTEM_CLOCK.monotonic() - begun
+        ran = [path.name.partition("-")[0] for path in (folder / "ran").iterdir()]
+        report = merged(
+            read_report(folder / f"report-{shard}.json", "report") for shard in range(1, JOBS + 1)
+        )
+    waits = sum(not wait.inner and wait.test != "" for wait in report.waits)
+    print(f"  round {number + 1}: {took:.0f}s, {len(set(ran))} tests, {waits} waits in the report")
+    failed = [text for job, text in zip(jobs, said, strict=True) if job.returncode]
+    if sorted(ran, key=int) != [str(each) for each in range(TESTS)]:
+        failed.append(f"tests ran that often: {sorted(ran, key=int)}")
+    # Two of each test's own; those that make its namespace ready come on top.
+    if waits < 2 * TESTS:
+        failed.append(f"the report has {waits} waits of {2 * TESTS} and more")
+    if left := _left(cluster, run):
+        failed.append(f"namespaces stay: {left}")
+    return failed
+
+
+def _job(cluster: Cluster, folder: Path, run: str, shard: int) -> subprocess.Popen[str]:
+    options = [f"--kwait-kubeconfig={cluster.kubeconfig}", f"--kwait-run-id={run}", f"-n{WORKERS}"]
+    if cluster.context:
+        options.append(f"--kwait-context={cluster.context}")
+    options += [f"--kwait-shard={shard}/{JOBS}", f"--kwait-report=report-{shard}.json"]
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "pytest", "-q", *options],
+        cwd=folder,
+        env={**os.environ, "RAN": str(folder / "ran")},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def _left(cluster: Cluster, run: str) -> list[str]:
+    listed = Session.of(cluster.client()).list(
+        NAMESPACES,
+        label_selector={"pytest-kwait/run": run_digest(run)},
+        deadline=Deadline.after(60.0),
+    )
+    return [
+        each.object["metadata"]["name"]
+        for each in listed.items
+        if not each.object["metadata"].get("deletionTimestamp")
+    ]
+
+
+if __name__ == "__main__":
+    main()
