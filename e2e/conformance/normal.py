@@ -41,9 +41,16 @@ def _normal_field(key: str, value: Any, names: dict[str, str], fields: bool) -> 
         return f"<{key}>"
     if key in ("nodePort", "storageVersionHash"):
         return f"<{key}>"
+    if key == "managedFields" and isinstance(value, list):
+        # A server orders them by whole seconds of time first, which may pass between any two steps.
+        value = sorted(value, key=_manager)
     if key == "description":
         return ""
     return normal(value, names, fields=fields)
+
+
+def _manager(entry: dict[str, Any]) -> tuple[str, str, str]:
+    return entry["operation"], entry["manager"], entry.get("subresource", "")
 
 
 def _text(text: str, names: dict[str, str]) -> str:
