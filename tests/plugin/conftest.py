@@ -54,9 +54,7 @@ def _clean_environment(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
     # before pytest added anything to it.
     monkeypatch.setenv("FAKE_PATH", str(Path(__file__).parents[2]))
     for name in list(os.environ):
-        # In CI pytest shortens no line, so that its lines are others.
-        ci = name in ("CI", "BUILD_NUMBER")
-        if name.startswith(("KWAIT_", "PYTEST_XDIST")) or name == "KUBECONFIG" or ci:
+        if name.startswith(("KWAIT_", "PYTEST_XDIST")) or name == "KUBECONFIG":
             monkeypatch.delenv(name)
     # Plugins that happen to be installed here cost each run more than all the rest of it. Set
     # after pytester has cleared it.

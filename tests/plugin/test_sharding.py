@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.suite.continuous_integration import SYSTEMS
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,10 +19,7 @@ _WORKERS = pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "work
 
 
 @pytest.fixture(autouse=True)
-def _no_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    for system in SYSTEMS:
-        for name in filter(None, (system.index, system.total)):
-            monkeypatch.delenv(name, raising=False)
+def _strict(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\naddopts = --strict-markers\n")
 
 
