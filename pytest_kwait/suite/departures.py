@@ -78,7 +78,12 @@ class Departures:
                     tell(f"waiting up to {format_duration(limit)} until {_counted(left)} gone")
                     told = True
                 clock.sleep(_PAUSE if waited < 10 * _SLOW_PAUSE else _SLOW_PAUSE)
-                left = self._left(deadline)
+                try:
+                    left = self._left(deadline)
+                except (ApiError, DeadlineExceeded):
+                    # What was seen last still holds where the limit came while we asked again.
+                    if deadline.remaining > 0:
+                        raise
         except (ApiError, DeadlineExceeded) as error:
             return [f"whether {_counted(self._going)} gone cannot be seen: {error}"]
         if not left:

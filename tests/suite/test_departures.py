@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +10,10 @@ from pytest_kwait.suite.owners import Owner
 from pytest_kwait.testing import FakeClock
 
 from .fakes import FakeClient, FakeTransport
+
+if TYPE_CHECKING:
+    from pytest_kwait.api.objects import Response
+    from pytest_kwait.clock import Deadline
 
 _PATH = "/api/v1/namespaces"
 _LEFT = (
@@ -154,4 +158,24 @@ def test_what_cannot_be_seen_is_told() -> None:
     assert world.wait(1) == [
         "whether 1 namespace is gone cannot be seen: GET /api/v1/namespaces/kwait-1: 403 "
         "Forbidden: no"
+    ]
+
+
+def test_a_limit_that_comes_while_the_server_is_asked_leaves_what_was_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.namespace(1)
+    send = world.transport.send
+
+    def slow(*arguments: Any, deadline: Deadline, **options: Any) -> Response:
+        if world.clock.monotonic() < 3.0 or deadline.remaining > 1.0:
+            return send(*arguments, deadline=deadline, **options)
+        world.clock.sleep(deadline.remaining)
+        raise ApiError("no complete answer within 1s", method="GET", path=_PATH)
+
+    monkeypatch.setattr(world.transport, "send", slow)
+    assert world.wait(1, limit=3.6) == [
+        "1 namespace is not gone after 3.6s; the server goes on trying:",
+        "  kwait-1: being deleted",
     ]
