@@ -8,17 +8,15 @@ in case an event was lost on the way.
 
 from __future__ import annotations
 
-import itertools
-import math
 import random
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.api.watch import Watch
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.error_policy import Decision, Troubles, ask, retry_pauses
 from pytest_kwait.engine.informed import watch_of_informer
+from pytest_kwait.engine.pace import Pace
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background, with_cancel
 from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.api.objects import WatchEvent
     from pytest_kwait.api.session import Session
     from pytest_kwait.cache.publication import Feed
-    from pytest_kwait.clock import Clock
     from pytest_kwait.engine.condition import Source
 
 __all__ = ["Audience", "Share", "Stream", "enter_list"]
@@ -42,15 +39,6 @@ INACTIVITY = 90.0
 
 INSTANT = 1.0
 """A watch that ends within so many seconds and without an event cannot be trusted."""
-
-GATHER = 0.05
-"""Seconds in which the events of a busy stream gather, to be read at one go."""
-
-_BUSY = 8
-"""So many events within `_BUSY_FOR` make a stream busy: what an event costs is mostly waking up."""
-
-_BUSY_FOR = 0.1
-_BLOCKED = 0.0005
 
 _RESET = 120.0
 _random = random.Random()  # noqa: S311 - spreads relists, keeps no secret
@@ -115,41 +103,6 @@ class Share:
     def close(self) -> None:
         """Be told nothing more; the last one to leave ends the stream."""
         self._stream.leave(self)
-
-
-class _Pace:
-    """How fast events come.
-
-    Args:
-        clock: time.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._asked = clock.monotonic()
-        self._last: deque[float] = deque([-math.inf] * _BUSY, _BUSY)
-        self.thick = False
-        """Whether events come thick."""
-
-    def is_busy(self, events: int = 1, *, drained: bool = False) -> bool:
-        """Note events that came together; return whether to let more gather before the next.
-
-        That pays where they come thick; whatever has gathered already is read first.
-
-        Args:
-            events: how many.
-            drained: whether nothing is left to be read at once. Where nobody knows, what had to be
-                waited for tells.
-        """
-        now = self._clock.monotonic()
-        waited, self._asked = now - self._asked, now
-        self.thick = now - self._last[0] < _BUSY_FOR
-        self._last.extend(itertools.repeat(now, min(events, _BUSY)))
-        return self.thick and (drained or waited > _BLOCKED)
-
-    def rested(self) -> None:
-        """Note that the next event is asked for now."""
-        self._asked = self._clock.monotonic()
 
 
 class Stream:
@@ -360,14 +313,14 @@ class Stream:
         try:
             with watch:
                 self._in_trouble = False
-                pace = _Pace(clock)
+                pace = Pace(clock)
                 for together in _read(watch, pace):
                     events += len(together)
                     drained = isinstance(watch, Watch) and watch.drained
-                    gather = pace.is_busy(len(together), drained=drained)
+                    gather = pace.gather(len(together), drained=drained)
                     self._tell(together)
                     if gather:
-                        self._ctx.wait(GATHER)
+                        self._ctx.wait(gather)
                     pace.rested()
         except DeadlineExceeded:
             pass  # an end like any other
@@ -380,7 +333,7 @@ class Stream:
         return False
 
 
-def _read(watch: Watch | Feed, pace: _Pace) -> Iterator[list[WatchEvent]]:
+def _read(watch: Watch | Feed, pace: Pace) -> Iterator[list[WatchEvent]]:
     """Yield the events of a watch: where they come thick those that have come, together."""
     if not isinstance(watch, Watch):
         yield from ([event] for event in watch)
