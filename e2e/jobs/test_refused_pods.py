@@ -39,7 +39,6 @@ def test_pod_security(kwait: Bench, wait_for_job_pods_running: Wait) -> None:
         wait_for_job_pods_running("root", 1, timeout="2m", grace="500ms")
 
 
-@pytest.mark.needs("quota")
 def test_pods_beyond_a_quota(
     kwait: Bench, wait_for_job_complete: Wait, wait_for_job_pods_running: Wait
 ) -> None:

@@ -67,7 +67,6 @@ def test_a_stuck_pod(
         wait_for_daemon_set_status("agent", grace="500ms")
 
 
-@pytest.mark.needs("quota")
 def test_pods_beyond_a_quota(kwait: Bench, wait_for_daemon_set_status: Wait) -> None:
     """Its status does not say so, its events do."""
     hold_to_quota(kwait, pods="0")

@@ -199,7 +199,6 @@ def test_pods_that_pod_security_refuses(kwait: Bench, wait_for_deployment_comple
         wait_for_deployment_complete("root", timeout="2m", grace=0)
 
 
-@pytest.mark.needs("quota")
 def test_pods_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
     """A quota may be freed: that has the long grace."""
     hold_to_quota(kwait, pods="1")
@@ -209,7 +208,6 @@ def test_pods_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -
         wait_for_deployment_complete("web", timeout="2m", grace="1s")
 
 
-@pytest.mark.needs("quota")
 def test_a_replica_set_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
     """The controller tells this without ever having observed the generation."""
     hold_to_quota(kwait, **{"count/replicasets.apps": "0"})

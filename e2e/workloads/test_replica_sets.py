@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from e2e.raising import raises
 from e2e.workloads.manifest import NEVER_READY, deployment, hold_to_quota, replica_set
 from pytest_kwait import WaitFailed, WaitTimeout
@@ -78,7 +76,6 @@ def test_an_image_that_does_not_exist(
     assert wait_for_replica_set_target_available_replicas("typo", 0)["spec"]["replicas"] == 1
 
 
-@pytest.mark.needs("quota")
 def test_pods_beyond_a_quota(kwait: Bench, wait_for_ready_replica_set: Wait) -> None:
     """The refusal's own text."""
     hold_to_quota(kwait, pods="0")

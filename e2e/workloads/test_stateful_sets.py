@@ -119,7 +119,6 @@ def test_more_than_the_set_is_to_have(
         wait_for_stateful_set_status_replicas("web", 2, grace="500ms")
 
 
-@pytest.mark.needs("quota")
 def test_pods_beyond_a_quota(kwait: Bench, wait_for_stateful_set_running_and_ready: Wait) -> None:
     """Its status does not say so, its events do; what the quota has comes all the same."""
     hold_to_quota(kwait, pods="1")

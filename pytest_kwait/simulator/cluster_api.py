@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission import Admission
+from pytest_kwait.simulator.admission.chain import Admission
+from pytest_kwait.simulator.admission.priority import system_classes
 from pytest_kwait.simulator.binding import bound
 from pytest_kwait.simulator.caller import Caller, internal
 from pytest_kwait.simulator.crds import Definitions
@@ -17,6 +18,7 @@ from pytest_kwait.simulator.kind_view import stored_form
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.registry import Registry
 from pytest_kwait.simulator.removals import Removals
+from pytest_kwait.simulator.service_addresses import ServiceAddresses
 from pytest_kwait.simulator.sim_clock import SimClock
 from pytest_kwait.simulator.status_error import StatusError, not_found, resource_not_found
 from pytest_kwait.simulator.store import Change, Entry, Store, key_of
@@ -48,6 +50,7 @@ class ClusterApi:
         self.store = store or Store()
         self.kinds = Registry()
         self.admission = Admission(self)
+        self.addresses = ServiceAddresses(self)
         self.kubelets: dict[str, Kubelet] = {}
         self.root_ca = ""
         """The certificate authority that clients inside the cluster trust, as PEM."""
@@ -58,10 +61,12 @@ class ClusterApi:
         """Called with each object before it is stored, with the one that it replaces or None."""
 
     def bootstrap(self) -> None:
-        """Make the namespaces that every cluster has; what came before is no history."""
+        """Make what every cluster has; what came before is no history."""
         Definitions(self)
         for name in _SYSTEM_NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
+        for found in system_classes():
+            self.create("priorityclasses.scheduling.k8s.io", found)
         self.store.forget_history()
 
     # -- reading

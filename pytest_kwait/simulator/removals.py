@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.deletion import plan
 from pytest_kwait.simulator.objects import name_of
 
@@ -38,11 +39,15 @@ class Removals:
         Raises:
             StatusError: 404 if it is not there, 409 if it is not the one that is meant.
         """
-        self._api.admission.admit_delete(kind, name)
+        where = name if kind.bucket == "namespaces" else namespace
+        asked = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
+        self._api.admission.admit(asked)
         entry = self._api.entry(kind, name, namespace)
+        asked.old = entry.obj
         strategy = self._api.strategy(kind)
         start = strategy.prepare_delete(entry.obj)
         outcome = plan(strategy, start, options, self._api.clock.time())
+        self._api.admission.validate(asked)
         if kind.bucket == "namespaces":
             return self._delete_namespace(kind, entry, caller)
         obj = outcome.obj

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.names import generate_name, new_uid
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.ownership import record_update
@@ -72,6 +73,17 @@ class Writes:
         _check_namespace(kind, metadata, namespace or namespace_of(new))
         if metadata.get("resourceVersion"):
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+        asked = Attributes(
+            "CREATE",
+            kind,
+            namespace_of(new) or (name_of(new) if kind.bucket == "namespaces" else ""),
+            name_of(new),
+            new,
+            None,
+            "",
+            caller,
+        )
+        self._api.admission.admit(asked)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
         metadata["uid"] = new_uid()
@@ -79,9 +91,9 @@ class Writes:
         if metadata.get("generateName") and not metadata.get("name"):
             metadata["name"] = self._free_name(kind, metadata["generateName"], namespace)
             strategy.default(new)
-        name = name_of(new)
-        self._api.admission.namespace_open(kind, namespace_of(new), name)
-        self._api.admission.admit_create(kind, new)
+        name = asked.name = name_of(new)
+        if kind.bucket == "services":
+            self._api.addresses.allocate(new)
         strategy.prepare_create(new)
         errors = strategy.validate_create(new) + metadata_errors(new, kind)
         if errors:
@@ -89,6 +101,7 @@ class Writes:
         if kind.structure is not None:
             kind.structure.validate(kind, new)
         strategy.warn_create(new, caller)
+        self._api.admission.validate(asked)
         for hook in self._api.before_write:
             hook(kind, new, None)
         if record is None:
@@ -99,6 +112,7 @@ class Writes:
         self._check_free(kind, key, name)
         if caller.dry_run:
             return new
+        asked.stored()
         return self._store.put(kind.bucket, key, new).obj
 
     def replace(
@@ -122,13 +136,25 @@ class Writes:
         _check_namespace(kind, metadata, namespace_of(old))
         check_version(strategy, metadata, before)
         _keep_server_fields(metadata, before)
+        asked = Attributes(
+            "UPDATE",
+            kind,
+            namespace_of(old) or (name if kind.bucket == "namespaces" else ""),
+            name,
+            new,
+            old,
+            subresource or "",
+            caller,
+        )
+        self._api.admission.admit(asked)
         errors: list[FieldError]
         if subresource == "status":
             strategy.prepare_status(new, old)
             errors = strategy.validate_status(new, old)
         elif subresource is None:
             strategy.prepare_update(new, old)
-            self._api.admission.admit_update(kind, new, old)
+            if kind.bucket == "services":
+                self._api.addresses.allocate(new)
             errors = strategy.validate_update(new, old)
         else:
             errors = []
@@ -143,6 +169,7 @@ class Writes:
             raise invalid(kind.group, kind.kind, name, _ordered(errors))
         if kind.structure is not None:
             kind.structure.validate(kind, new, old)
+        self._api.admission.validate(asked)
         for hook in self._api.before_write:
             hook(kind, new, old)
         if record is None:
@@ -153,6 +180,7 @@ class Writes:
             return old
         if caller.dry_run:
             return new
+        asked.stored()
         if finished(kind, new):
             self._store.remove(kind.bucket, entry.key)
             return new

@@ -21,6 +21,7 @@ from pytest_kwait.simulator.controllers.replica_sets import (
     REPLICATION_CONTROLLERS,
     ReplicaController,
 )
+from pytest_kwait.simulator.controllers.resource_quotas import ResourceQuotas
 from pytest_kwait.simulator.controllers.scheduler import Scheduler
 from pytest_kwait.simulator.kubelet import start_kubelets
 
@@ -47,5 +48,6 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     GarbageCollector(api)
     NodeTaints(api)
     PodCleanup(api)
+    ResourceQuotas(api)
     Scheduler(api)
     start_kubelets(api, nodes)

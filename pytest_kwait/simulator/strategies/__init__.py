@@ -14,6 +14,8 @@ from pytest_kwait.simulator.strategies.jobs import CronJobStrategy, JobStrategy
 from pytest_kwait.simulator.strategies.namespaces import NamespaceStrategy
 from pytest_kwait.simulator.strategies.nodes import NodeStrategy
 from pytest_kwait.simulator.strategies.pods import PodStrategy
+from pytest_kwait.simulator.strategies.priority_classes import PriorityClassStrategy
+from pytest_kwait.simulator.strategies.quotas import QuotaStrategy
 from pytest_kwait.simulator.strategies.records import (
     ConfigMapStrategy,
     EventStrategy,
@@ -51,8 +53,10 @@ _STRATEGIES: dict[str, type[Strategy]] = {
     "persistentvolumes": VolumeStrategy,
     "pods": PodStrategy,
     "podtemplates": TemplateStrategy,
+    "priorityclasses.scheduling.k8s.io": PriorityClassStrategy,
     "replicasets.apps": ReplicaSetStrategy,
     "replicationcontrollers": ControllerStrategy,
+    "resourcequotas": QuotaStrategy,
     "secrets": SecretStrategy,
     "services": ServiceStrategy,
     "statefulsets.apps": StatefulSetStrategy,

@@ -1,0 +1,82 @@
+"""What plugins are told of one request.
+
+Source: k8s.io/apiserver pkg/admission/{attributes,errors,interfaces}.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from pytest_kwait.simulator.status_error import StatusError, forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["Attributes", "Operation", "Plugin"]
+
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
+
+
+@dataclass(slots=True)
+class Attributes:
+    """One request that changes something.
+
+    Args:
+        operation: what it does.
+        kind: the resource it is made on.
+        namespace: where; for namespaces themselves their name, empty for what is cluster-wide.
+        name: the object's name; empty as long as it is to be made up.
+        obj: the object as it is to be; None for a deletion.
+        old: the object as it is; None for a new one.
+        subresource: `status`, `resize`…; empty for the object itself.
+        caller: on whose behalf.
+        options: the request's own options, for deletions.
+    """
+
+    operation: Operation
+    kind: Kind
+    namespace: str
+    name: str
+    obj: Obj | None
+    old: Obj | None
+    subresource: str
+    caller: Caller
+    options: Obj = field(default_factory=dict)
+    on_store: list[Callable[[], None]] = field(default_factory=list)
+    """Called once nothing refuses the request any more, just before the object is stored."""
+
+    def forbidden(self, why: str) -> StatusError:
+        """A refusal in the server's words; an object without a name is told by its prefix."""
+        name = self.name
+        if not name:
+            metadata = (self.obj or {}).get("metadata", {})
+            name = metadata.get("name") or metadata.get("generateName") or "Unknown"
+        return forbidden(self.kind.group, self.kind.plural, name, why)
+
+    def stored(self) -> None:
+        """Let the plugins note what the request takes."""
+        for note in self.on_store:
+            note()
+
+
+class Plugin:
+    """One admission plugin: it may change what comes, and may refuse what has become of it."""
+
+    def admit(self, attributes: Attributes) -> None:
+        """Change the object before it is validated.
+
+        Raises:
+            StatusError: it is refused.
+        """
+
+    def validate(self, attributes: Attributes) -> None:
+        """Look at the object after it was validated.
+
+        Raises:
+            StatusError: it is refused.
+        """

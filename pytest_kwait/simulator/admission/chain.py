@@ -1,0 +1,55 @@
+"""The plugins in their order.
+
+Source: k8s.io/kubernetes pkg/kubeapiserver/options/plugins.go, `AllOrderedPlugins`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.default_tolerations import DefaultTolerationSeconds
+from pytest_kwait.simulator.admission.namespace_lifecycle import NamespaceLifecycle
+from pytest_kwait.simulator.admission.priority import Priority
+from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
+from pytest_kwait.simulator.admission.service_account import ServiceAccount
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+
+__all__ = ["Admission", "Attributes"]
+
+
+class Admission:
+    """The plugins of one cluster.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._plugins: tuple[Plugin, ...] = (
+            NamespaceLifecycle(api),
+            ServiceAccount(api),
+            Priority(api),
+            DefaultTolerationSeconds(),
+            ResourceQuota(api),
+        )
+
+    def admit(self, attributes: Attributes) -> None:
+        """Let the plugins change the object, which has not been validated yet.
+
+        Raises:
+            StatusError: one of them refuses it.
+        """
+        for plugin in self._plugins:
+            plugin.admit(attributes)
+
+    def validate(self, attributes: Attributes) -> None:
+        """Let the plugins refuse the object, which is valid.
+
+        Raises:
+            StatusError: one of them refuses it.
+        """
+        for plugin in self._plugins:
+            plugin.validate(attributes)

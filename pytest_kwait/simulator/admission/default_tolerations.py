@@ -1,0 +1,41 @@
+"""DefaultTolerationSeconds: pods stay for five minutes on a node that went away.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/defaulttolerationseconds/admission.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["DefaultTolerationSeconds"]
+
+_SECONDS = 300
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+class DefaultTolerationSeconds(Plugin):
+    """The plugin."""
+
+    def admit(self, attributes: Attributes) -> None:
+        """Add what the pod does not say of nodes that are not ready or not reached."""
+        pod = attributes.obj
+        if attributes.kind.bucket != "pods" or pod is None or attributes.subresource:
+            return
+        tolerations = pod["spec"].get("tolerations", [])
+        for taint in _TAINTS:
+            if not any(_tolerates(toleration, taint) for toleration in tolerations):
+                more = {"key": taint, "operator": "Exists", "effect": "NoExecute"}
+                tolerations = [*tolerations, {**more, "tolerationSeconds": _SECONDS}]
+        pod["spec"]["tolerations"] = tolerations
+
+
+def _tolerates(toleration: Obj, taint: str) -> bool:
+    return (toleration.get("key") or taint) == taint and toleration.get("effect", "NoExecute") in (
+        "",
+        "NoExecute",
+    )

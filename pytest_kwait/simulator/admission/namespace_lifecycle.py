@@ -1,0 +1,61 @@
+"""NamespaceLifecycle: nothing new where there is no namespace, or where it is on its way out.
+
+Source: k8s.io/apiserver pkg/admission/plugin/namespace/lifecycle/admission.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.status_error import forbidden, not_found
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+
+__all__ = ["NamespaceLifecycle"]
+
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+
+class NamespaceLifecycle(Plugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def admit(self, attributes: Attributes) -> None:
+        """Refuse new objects where the namespace is not there, or is being removed.
+
+        Raises:
+            StatusError: 404 without the namespace, 403 while it is terminating, 403 for the
+                removal of a namespace that always exists.
+        """
+        kind, namespace = attributes.kind, attributes.namespace
+        if kind.bucket == "namespaces":
+            if attributes.operation == "DELETE" and attributes.name in _IMMORTAL:
+                raise attributes.forbidden("this namespace may not be deleted")
+            return
+        if not kind.namespaced or attributes.operation == "DELETE":
+            return
+        found = self._api.find("namespaces", namespace)
+        if found is None:
+            raise not_found("", "namespaces", namespace)
+        if attributes.operation == "CREATE" and found["metadata"].get("deletionTimestamp"):
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise forbidden(
+                kind.group,
+                kind.plural,
+                attributes.name or "Unknown",
+                f"unable to create new content in namespace {namespace} because it is being "
+                "terminated",
+                [cause],
+            )

@@ -1,0 +1,122 @@
+"""Priority: the number behind the name of a pod's priority class.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/priority/admission.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.strategies.priority_classes import SYSTEM_CLASSES
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import StatusError
+
+__all__ = ["Priority", "system_classes"]
+
+_CLASSES = "priorityclasses.scheduling.k8s.io"
+_TEXTS = {
+    "system-node-critical": "Used for system critical pods that must not be moved from their "
+    "current node.",
+    "system-cluster-critical": "Used for system critical pods that must run in the cluster, but "
+    "can be moved to another node if necessary.",
+}
+
+
+def system_classes() -> list[Obj]:
+    """The classes that every cluster has.
+
+    Source: pkg/apis/scheduling/v1/helpers.go, `SystemPriorityClasses`.
+    """
+    return [
+        {"metadata": {"name": name}, "value": value, "description": _TEXTS[name]}
+        for name, value in SYSTEM_CLASSES.items()
+    ]
+
+
+class Priority(Plugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def admit(self, attributes: Attributes) -> None:
+        """Set a new pod's priority, and keep an old one's.
+
+        Raises:
+            StatusError: 403, its class does not exist or says something else; 403 for the removal
+                of a class that every cluster has.
+        """
+        if attributes.kind.bucket == _CLASSES:
+            if attributes.operation == "DELETE" and attributes.name in SYSTEM_CLASSES:
+                text = "this is a system priority class and cannot be deleted"
+                raise attributes.forbidden(text)
+            return
+        pod = attributes.obj
+        if attributes.kind.bucket != "pods" or attributes.subresource or pod is None:
+            return
+        spec = pod["spec"]
+        if attributes.old is not None:
+            for field in ("priority", "preemptionPolicy"):
+                if field in attributes.old["spec"]:
+                    spec.setdefault(field, attributes.old["spec"][field])
+            return
+        chosen = self._class_of(attributes, spec.get("priorityClassName", ""))
+        value, policy = chosen.get("value", 0), chosen.get("preemptionPolicy")
+        if chosen:
+            spec["priorityClassName"] = name_of(chosen)
+        else:
+            policy = "PreemptLowerPriority"
+        if spec.get("priority", value) != value:
+            raise _own_idea(attributes, "integer value of priority", spec["priority"], value)
+        spec["priority"] = value
+        if policy is not None:
+            given = spec.setdefault("preemptionPolicy", policy)
+            if given != policy:
+                raise _own_idea(attributes, "string value of PreemptionPolicy", given, policy)
+
+    def validate(self, attributes: Attributes) -> None:
+        """Let one class alone be the default.
+
+        Raises:
+            StatusError: 403, there is another.
+        """
+        obj = attributes.obj
+        if attributes.kind.bucket != _CLASSES or obj is None or not obj.get("globalDefault"):
+            return
+        present = self._default()
+        if present is not None and (
+            attributes.operation == "CREATE" or name_of(present) != name_of(obj)
+        ):
+            raise attributes.forbidden(
+                f"PriorityClass {name_of(present)} is already marked as default. Only one default "
+                "can exist"
+            )
+
+    def _class_of(self, attributes: Attributes, name: str) -> Obj:
+        """The class of that name, or the default one; empty for none."""
+        if not name:
+            return self._default() or {}
+        found = self._api.find(_CLASSES, name)
+        if found is None:
+            raise attributes.forbidden(f"no PriorityClass with name {name} was found")
+        return found
+
+    def _default(self) -> Obj | None:
+        found = [one for one in self._api.list(_CLASSES) if one.get("globalDefault")]
+        return min(found, key=lambda one: int(one.get("value", 0)), default=None)
+
+
+def _own_idea(attributes: Attributes, what: str, given: object, computed: object) -> StatusError:
+    return attributes.forbidden(
+        f"the {what} ({given}) must not be provided in pod spec; priority admission controller "
+        f"computed {computed} from the given PriorityClass name"
+    )

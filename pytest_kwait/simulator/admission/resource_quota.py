@@ -1,0 +1,128 @@
+"""ResourceQuota: no more of a kind, or of what pods take, than a namespace may have.
+
+Source: k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go, `CheckRequest`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.pod_resources import Amounts, add, amounts
+from pytest_kwait.simulator.admission.quota_scopes import in_scopes
+from pytest_kwait.simulator.admission.quota_usage import (
+    IGNORED,
+    counted,
+    is_counted_change,
+    missing,
+    usage,
+)
+from pytest_kwait.simulator.objects import name_of, namespace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_kwait.scheduler.algorithm.quantities import Quantity
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["ResourceQuota"]
+
+
+class ResourceQuota(Plugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def validate(self, attributes: Attributes) -> None:
+        """Take of every quota what the request needs, or refuse it.
+
+        What is taken is written once the object is stored, in the same moment: nothing is taken
+        for a request that something else refuses then.
+
+        Raises:
+            StatusError: 403, a quota has too little left or the pod does not say what it needs.
+        """
+        kind = attributes.kind
+        if not kind.namespaced or attributes.operation == "DELETE" or kind.bucket in IGNORED:
+            return
+        if not self._api.store.count("resourcequotas") or attributes.obj is None:
+            return
+        quotas = self._api.list("resourcequotas", attributes.namespace)
+        if not quotas or not is_counted_change(attributes):
+            return
+        self._check(attributes, attributes.obj, quotas)
+
+    def _check(self, attributes: Attributes, obj: Obj, quotas: Iterable[Obj]) -> None:
+        resource, now = attributes.kind.bucket, self._api.clock.time()
+        chosen = [
+            (quota, names)
+            for quota in quotas
+            if (names := counted(resource, quota.get("status", {}).get("hard", ())))
+            and in_scopes(quota["spec"], resource, obj)
+        ]
+        for quota, names in chosen:
+            why = missing(resource, obj, names)
+            if why:
+                raise attributes.forbidden(f"failed quota: {name_of(quota)}: {why}")
+            used = quota["status"].get("used", {})
+            if any(name not in used for name in names):
+                raise attributes.forbidden(
+                    f"status unknown for quota: {name_of(quota)}, resources: {','.join(names)}"
+                )
+        if not chosen:
+            return
+        taken = usage(resource, obj, now)
+        negative = sorted(name for name, amount in taken.items() if amount.amount < 0)
+        if negative:
+            raise attributes.forbidden(
+                f"quota usage is negative for resource(s): {','.join(negative)}"
+            )
+        before = usage(resource, attributes.old, now) if attributes.old is not None else {}
+        for quota, names in chosen:
+            more = taken
+            if attributes.old is not None and in_scopes(quota["spec"], resource, attributes.old):
+                more = _beyond(taken, before)
+            more = {name: more[name] for name in names if name in more and more[name].amount}
+            if more:
+                self._take(attributes, quota, more)
+
+    def _take(self, attributes: Attributes, quota: Obj, more: Amounts) -> None:
+        used, hard = amounts(quota["status"]["used"]), amounts(quota["status"]["hard"])
+        wanted = dict(used)
+        add(wanted, more)
+        exceeded = sorted(name for name in more if wanted[name] > hard[name])
+        if exceeded and attributes.subresource != "status":
+            raise attributes.forbidden(
+                f"exceeded quota: {name_of(quota)}, requested: {_shown(more, exceeded)}, "
+                f"used: {_shown(used, exceeded)}, limited: {_shown(hard, exceeded)}"
+            )
+        attributes.on_store.append(lambda: self._note(quota, more))
+
+    def _note(self, quota: Obj, more: Amounts) -> None:
+        def take(changed: Obj) -> None:
+            used = amounts(changed["status"].get("used"))
+            add(used, more)
+            changed["status"]["used"] = {name: str(amount) for name, amount in used.items()}
+
+        name, namespace = name_of(quota), namespace_of(quota)
+        if self._api.find("resourcequotas", name, namespace) is not None:
+            self._api.modify("resourcequotas", name, namespace, take, subresource="status")
+
+
+def _beyond(taken: Amounts, before: Amounts) -> Amounts:
+    """What is taken beyond what was; never less than nothing."""
+    return {
+        name: amount - before[name] if name in before else amount
+        for name, amount in taken.items()
+        if name not in before or amount > before[name]
+    }
+
+
+def _shown(listed: Mapping[str, Quantity], names: Iterable[str]) -> str:
+    return ",".join(f"{name}={listed[name]}" for name in names)

@@ -1,0 +1,70 @@
+"""Priority classes: how high users may go, and names that are the system's.
+
+Source: pkg/apis/scheduling/validation/validation.go, pkg/apis/scheduling/v1/helpers.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.status_error import forbidden_field, invalid_value
+from pytest_kwait.simulator.strategies.generic import Strategy
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = ["SYSTEM_CLASSES", "PriorityClassStrategy"]
+
+SYSTEM_CLASSES = {
+    "system-node-critical": 2_000_001_000,
+    "system-cluster-critical": 2_000_000_000,
+}
+"""The priorities of the classes that every cluster has."""
+
+_HIGHEST = 1_000_000_000
+_PREFIX = "system-"
+
+
+class PriorityClassStrategy(Strategy):
+    """The strategy of priority classes."""
+
+    def default(self, obj: Obj) -> None:
+        """Who is more urgent makes room for itself."""
+        super().default(obj)
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """What is the system's alone."""
+        name, value = name_of(obj), obj.get("value", 0)
+        if name.startswith(_PREFIX):
+            why = _not_the_systems(name, value, default=bool(obj.get("globalDefault")))
+            if why:
+                text = (
+                    "priority class names with 'system-' prefix are reserved for system use only. "
+                    f"error: {why}"
+                )
+                return [forbidden_field("metadata.name", text)]
+        elif value > _HIGHEST:
+            text = f"maximum allowed value of a user defined priority is {_HIGHEST}"
+            return [forbidden_field("value", text)]
+        return []
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Numbers stay."""
+        errors = []
+        if new.get("value", 0) != old.get("value", 0):
+            errors.append(forbidden_field("value", "may not be changed in an update."))
+        if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
+            policy = new.get("preemptionPolicy")
+            errors.append(invalid_value("preemptionPolicy", policy, "field is immutable"))
+        return errors
+
+
+def _not_the_systems(name: str, value: int, *, default: bool) -> str:
+    if name not in SYSTEM_CLASSES:
+        return f"{name} is not a known system priority class"
+    if value != SYSTEM_CLASSES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if default else ""

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.simulator.caller import Caller
+from pytest_kwait.simulator.status_error import StatusError
+from tests.simulator.cluster import config_map
+from tests.simulator.cluster import pod as any_pod
+from tests.simulator.controllers.cluster import NAMESPACE, Cluster
+
+Obj = dict[str, Any]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def hold(cluster: Cluster, name: str = "few", **spec: Any) -> None:
+    cluster.create("resourcequotas", name, spec)
+    cluster.run(0)
+
+
+def refused(cluster: Cluster, resource: str, obj: Obj) -> str:
+    with pytest.raises(StatusError) as error:
+        cluster.api.create(resource, obj, NAMESPACE)
+    assert (error.value.code, error.value.reason) == (403, "Forbidden")
+    return error.value.message
+
+
+def used(cluster: Cluster, name: str = "few") -> Obj:
+    status: Obj = cluster.get("resourcequotas", name)["status"]
+    return dict(status["used"])
+
+
+def pod(name: str, requests: Obj | None = None, limits: Obj | None = None, **spec: Any) -> Obj:
+    resources = {"requests": requests or {}, "limits": limits or {}}
+    container = {"name": "c", "image": "busybox:1", "resources": resources}
+    return any_pod(name, schedulerName="none", **{"containers": [container], **spec})
+
+
+def test_what_is_there_already_counts(cluster: Cluster) -> None:
+    cluster.api.create("configmaps", config_map("a"), NAMESPACE)
+    hold(cluster, hard={"configmaps": "3", "count/jobs.batch": "1"})
+    assert used(cluster) == {"configmaps": "2", "count/jobs.batch": "0"}
+
+
+def test_one_more_than_a_quota_has(cluster: Cluster) -> None:
+    hold(cluster, hard={"configmaps": "2"})
+    cluster.api.create("configmaps", config_map("a"), NAMESPACE)
+    assert refused(cluster, "configmaps", config_map("b")) == (
+        'configmaps "b" is forbidden: exceeded quota: few, requested: configmaps=1, '
+        "used: configmaps=2, limited: configmaps=2"
+    )
+    assert used(cluster) == {"configmaps": "2"}
+
+
+def test_nothing_is_taken_for_what_is_not_stored(cluster: Cluster) -> None:
+    hold(cluster, hard={"configmaps": "3"})
+    cluster.api.create("configmaps", config_map("a"), NAMESPACE)
+    with pytest.raises(StatusError, match="already exists"):
+        cluster.api.create("configmaps", config_map("a"), NAMESPACE)
+    cluster.api.create("configmaps", config_map("b"), NAMESPACE, caller=Caller(dry_run=True))
+    assert used(cluster) == {"configmaps": "2"}
+
+
+def test_what_goes_is_given_back(cluster: Cluster) -> None:
+    hold(cluster, hard={"configmaps": "2"})
+    cluster.api.create("configmaps", config_map("a"), NAMESPACE)
+    cluster.delete("configmaps", "a")
+    cluster.run(0)
+    assert used(cluster) == {"configmaps": "1"}
+
+
+def test_another_namespace_has_its_own(cluster: Cluster) -> None:
+    hold(cluster, hard={"configmaps": "1"})
+    cluster.api.create("configmaps", config_map("a"), "default")
+    assert used(cluster) == {"configmaps": "1"}
+
+
+def test_pods_must_say_what_a_quota_counts(cluster: Cluster) -> None:
+    hold(cluster, hard={"limits.cpu": "1", "requests.memory": "1Gi"})
+    start = {"name": "i", "image": "busybox:1", "resources": {"requests": {"memory": "1Mi"}}}
+    message = refused(cluster, "pods", pod("p", initContainers=[start]))
+    assert message == (
+        'pods "p" is forbidden: failed quota: few: must specify limits.cpu for: c,i; '
+        "requests.memory for: c"
+    )
+    whole = pod("p", resources={"limits": {"cpu": "1"}, "requests": {"memory": "1Gi"}})
+    cluster.api.create("pods", whole, NAMESPACE)
+    assert used(cluster) == {"limits.cpu": "1", "requests.memory": "1Gi"}
+
+
+def test_amounts_are_shown_as_they_were_written(cluster: Cluster) -> None:
+    hold(cluster, hard={"requests.cpu": "1", "requests.memory": "1Gi", "pods": "5"})
+    cluster.api.create("pods", pod("p", {"cpu": "400m", "memory": "512Mi"}), NAMESPACE)
+    assert refused(cluster, "pods", pod("q", {"cpu": "1500m", "memory": "600Mi"})) == (
+        'pods "q" is forbidden: exceeded quota: few, requested: '
+        "requests.cpu=1500m,requests.memory=600Mi, used: requests.cpu=400m,requests.memory=512Mi, "
+        "limited: requests.cpu=1,requests.memory=1Gi"
+    )
+
+
+def test_init_containers_count_where_they_need_more(cluster: Cluster) -> None:
+    hold(cluster, hard={"requests.cpu": "9"})
+    containers = [
+        {"name": name, "image": "busybox:1", "resources": {"requests": {"cpu": cpu}}}
+        for name, cpu in (("i", "2"), ("side", "250m"), ("big", "1"))
+    ]
+    containers[1]["restartPolicy"] = "Always"
+    made = pod("p", {"cpu": "500m"}, initContainers=containers, overhead={"cpu": "10m"})
+    cluster.api.create("pods", made, NAMESPACE)
+    assert used(cluster) == {"requests.cpu": "2010m"}
+
+
+def test_a_pod_that_ended_takes_nothing_but_its_place(cluster: Cluster) -> None:
+    hold(cluster, hard={"pods": "1", "count/pods": "9"})
+    cluster.api.create("pods", pod("p"), NAMESPACE)
+
+    def end(changed: Obj) -> None:
+        changed["status"]["phase"] = "Succeeded"
+
+    cluster.api.modify("pods", "p", NAMESPACE, end, subresource="status")
+    cluster.run(0)
+    assert used(cluster) == {"pods": "0", "count/pods": "1"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "inside", "outside"),
+    [
+        ({"scopes": ["BestEffort"]}, {}, {"requests": {"cpu": "1m"}}),
+        ({"scopes": ["NotBestEffort"]}, {"requests": {"cpu": "1m"}}, {}),
+        ({"scopes": ["Terminating"]}, {"activeDeadlineSeconds": 9}, {}),
+        ({"scopes": ["NotTerminating"]}, {}, {"activeDeadlineSeconds": 9}),
+        (
+            {
+                "scopeSelector": {
+                    "matchExpressions": [
+                        {
+                            "scopeName": "PriorityClass",
+                            "operator": "In",
+                            "values": ["system-cluster-critical"],
+                        }
+                    ]
+                }
+            },
+            {"priorityClassName": "system-cluster-critical"},
+            {"priorityClassName": "system-node-critical"},
+        ),
+        (
+            {
+                "scopeSelector": {
+                    "matchExpressions": [{"scopeName": "PriorityClass", "operator": "DoesNotExist"}]
+                }
+            },
+            {},
+            {"priorityClassName": "system-node-critical"},
+        ),
+        (
+            {"scopes": ["CrossNamespacePodAffinity"]},
+            {
+                "affinity": {
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            {"topologyKey": "a", "namespaces": ["other"]}
+                        ]
+                    }
+                }
+            },
+            {},
+        ),
+    ],
+)
+def test_a_quota_with_a_scope_counts_what_is_in_it(
+    cluster: Cluster, scope: Obj, inside: Obj, outside: Obj
+) -> None:
+    hold(cluster, hard={"pods": "1"}, **scope)
+    cluster.api.create("pods", pod("out", **outside), NAMESPACE)
+    cluster.api.create("pods", pod("in", **inside), NAMESPACE)
+    assert used(cluster) == {"pods": "1"}
+    assert "exceeded quota" in refused(cluster, "pods", pod("more", **inside))
+
+
+def test_a_service_pays_for_what_it_becomes(cluster: Cluster) -> None:
+    hold(cluster, hard={"services": "1", "services.nodeports": "1", "services.loadbalancers": "0"})
+    ports = [{"name": "a", "port": 80}, {"name": "b", "port": 81}]
+    cluster.create("services", "s", {"ports": ports})
+    service = cluster.get("services", "s")
+    with pytest.raises(StatusError) as error:
+        cluster.api.update("services", {**service, "spec": {**service["spec"], "type": "NodePort"}})
+    assert error.value.message == (
+        'services "s" is forbidden: exceeded quota: few, requested: services.nodeports=2, '
+        "used: services.nodeports=0, limited: services.nodeports=1"
+    )
+
+
+def test_claims_count_by_their_class_in_whole_bytes(cluster: Cluster) -> None:
+    of_gold = "gold.storageclass.storage.k8s.io/requests.storage"
+    hold(cluster, hard={"requests.storage": "1Gi", of_gold: "10Ki"})
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "gold"}
+    claim = {**spec, "resources": {"requests": {"storage": "1.0001k"}}}
+    cluster.create("persistentvolumeclaims", "a", claim)
+    assert used(cluster) == {"requests.storage": "1001", of_gold: "1001"}
+    claim = {**spec, "resources": {"requests": {"storage": "10Ki"}}}
+    assert f"requested: {of_gold}=10Ki" in refused(
+        cluster, "persistentvolumeclaims", {"metadata": {"name": "b"}, "spec": claim}
+    )
+
+
+def test_foreign_resources_count_as_requests(cluster: Cluster) -> None:
+    hold(cluster, hard={"requests.example.com/gpu": "1"})
+    message = refused(cluster, "pods", pod("p", limits={"example.com/gpu": "2"}))
+    assert "requested: requests.example.com/gpu=2" in message
+
+
+def test_a_quota_is_changed_and_holds_at_once(cluster: Cluster) -> None:
+    hold(cluster, hard={"configmaps": "5", "secrets": "5"})
+
+    def tighten(changed: Obj) -> None:
+        changed["spec"]["hard"] = {"configmaps": "1"}
+
+    cluster.change("resourcequotas", "few", tighten)
+    cluster.run(0)
+    status = cluster.get("resourcequotas", "few")["status"]
+    assert status == {"hard": {"configmaps": "1"}, "used": {"configmaps": "1"}}
+    assert "limited: configmaps=1" in refused(cluster, "configmaps", config_map("a"))
+
+
+def test_a_quota_whose_use_is_not_known_yet(cluster: Cluster) -> None:
+    cluster.create("resourcequotas", "new", {"hard": {"configmaps": "5"}})
+    cluster.api.create("configmaps", config_map("a"), NAMESPACE)
+
+    def forget(changed: Obj) -> None:
+        changed["status"] = {"hard": {"configmaps": "5"}}
+
+    cluster.api.modify("resourcequotas", "new", NAMESPACE, forget, subresource="status")
+    assert refused(cluster, "configmaps", config_map("b")) == (
+        'configmaps "b" is forbidden: status unknown for quota: new, resources: configmaps'
+    )
+
+
+def test_a_set_says_what_its_pods_were_refused_for(cluster: Cluster) -> None:
+    hold(cluster, hard={"pods": "0"})
+    labels = {"app": "web"}
+    container = {"name": "c", "image": "busybox:1"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    cluster.create("replicasets.apps", "web", spec)
+    cluster.run(0.1)
+    (failure,) = cluster.get("replicasets.apps", "web")["status"]["conditions"]
+    assert (failure["type"], failure["reason"]) == ("ReplicaFailure", "FailedCreate")
+    assert failure["message"].startswith('pods "web-')
+    assert failure["message"].endswith(
+        "is forbidden: exceeded quota: few, requested: pods=1, used: pods=0, limited: pods=0"
+    )
+    cluster.delete("resourcequotas", "few")
+    cluster.run(5)
+    assert len(cluster.every("pods")) == 1
