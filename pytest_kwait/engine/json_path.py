@@ -61,7 +61,9 @@ class JsonPath:
     def __init__(self, text: str) -> None:
         self.text = text
         try:
-            self._path = _compiled(standard_path(text))
+            self.standard = standard_path(text)
+            """The path in the dialect of RFC 9535, with each name in brackets."""
+            self._path = _compiled(self.standard)
         except ValueError as error:
             raise InvalidArgument("jsonpath", text, f"{error}; {_FORMS}") from None
 

@@ -18,6 +18,7 @@ from pytest_kwait.engine.sighting import Sighting
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.resources.doom.definitions import names_doom
 from pytest_kwait.resources.object_tests import ConditionStatus
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ class ServedDefinition:
         absent = crd.absence() or crd.ending()
         if absent is not None:
             return absent
-        names = crd.condition("NamesAccepted")
-        if names is not None and names.get("status") == "False":
-            return Failed(f"its names are not accepted: {_why(names)}", Patience.LONG)
+        doom = names_doom(crd.current or {})
+        if doom is not None:
+            return Failed(doom.reason, doom.patience)
         verdict = _ESTABLISHED.judge(crd.current or {})
         if isinstance(verdict, Met):
             return None if self._served() else Failed("it serves no version", Patience.LONG)
@@ -159,11 +160,6 @@ def _list_one(session: Session, path: str, deadline: Deadline) -> None:
 
 def _resolve(session: Session, name: str, api_version: str, deadline: Deadline) -> None:
     session.resolve(name, api_version, deadline=deadline)
-
-
-def _why(condition: dict[str, Any]) -> str:
-    parts = (condition.get("reason"), condition.get("message"))
-    return ": ".join(" ".join(part.split()) for part in parts if part) or "no reason is given"
 
 
 def crd_established(crd: str) -> ServedDefinition:

@@ -146,6 +146,9 @@ def wait_for(
 ) -> Any:
     """Return what satisfies a condition once it does.
 
+    It looks at nothing but these objects, and can tell only by them that it can no longer come: the
+    waits that know a kind look at its pods and events as well.
+
     Args:
         client: the official client.
         namespace: where to look; without meaning for cluster-scoped kinds.

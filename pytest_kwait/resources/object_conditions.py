@@ -5,23 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.api.objects import ObjectMeta, OnlyMetadata
-from pytest_kwait.api.resource import JOBS, PODS
+from pytest_kwait.api.resource import PODS
 from pytest_kwait.engine.condition import Scope, Source
 from pytest_kwait.engine.sighting import Sighting
 from pytest_kwait.engine.tally import Doom, State
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.resources.controllers import CONTROLLERS, selector_of
-from pytest_kwait.resources.doom.pods import stay_doom
-from pytest_kwait.resources.held_tests import Held
 from pytest_kwait.resources.nested_tests import is_user_code
 from pytest_kwait.resources.object_lists import selection, type_of
+from pytest_kwait.resources.object_prospects import JUDGED_WHOLE, hopeless
 from pytest_kwait.resources.object_tests import (
-    AllOf,
-    AnyOf,
     ConditionStatus,
     Existence,
 )
-from pytest_kwait.resources.pods import PodFields, is_finished, phase_of
+from pytest_kwait.resources.pods import PodFields
 from pytest_kwait.resources.timed_tallies import TimedTally
 from pytest_kwait.resources.timers import Timers
 
@@ -60,6 +57,8 @@ class _Fields(TypedDict, total=False):
 
 def _fields(resource: Resource, test: ObjectTest) -> type[Any] | None:
     if not isinstance(test, ConditionStatus | Existence):
+        return None
+    if isinstance(test, ConditionStatus) and resource in JUDGED_WHOLE:
         return None
     if isinstance(test, Existence) and not test.wanted and resource not in CONTROLLERS:
         # Nothing is returned, and what holds it is in there; of a controller the pods are shown.
@@ -272,36 +271,3 @@ class ManyObjects:
         """Return the selected pods, if they are pods."""
         pods = self._selector if self._resource == PODS else None
         return Scope(self._namespace, pods=pods, suspects=self._tally.suspects())
-
-
-_POD_READINESS = frozenset({"ready", "containersready"})
-_JOB_ENDS = {"complete": "Failed", "failed": "Complete"}
-
-
-def hopeless(
-    resource: Resource, test: ObjectTest, obj: dict[str, Any], before: Doom | None
-) -> Failed | None:
-    """Return the verdict on an object whose condition will not come; None where it may."""
-    if isinstance(test, AllOf | AnyOf):
-        open_parts = [part for part in test.parts if not isinstance(part.judge(obj), Met)]
-        lost = [hopeless(resource, part, obj, before) for part in open_parts]
-        first = next(filter(None, lost), None)
-        return first if isinstance(test, AllOf) or all(lost) else None
-    if isinstance(test, Held):
-        met = isinstance(test.test.judge(obj), Met)
-        return None if met else hopeless(resource, test.test, obj, before)
-    if not isinstance(test, ConditionStatus):
-        return None
-    wanted = test.kind.lower()
-    if test.value.lower() != "true":
-        return None
-    if resource == PODS and wanted in _POD_READINESS:
-        if is_finished(obj):
-            return Failed(f"the pod has ended: {phase_of(obj)}")
-        doom = stay_doom(obj, before)
-        return None if doom is None else Failed(doom.reason, doom.patience)
-    if resource == JOBS and wanted in _JOB_ENDS:
-        against = ConditionStatus(_JOB_ENDS[wanted])
-        if isinstance(against.judge(obj), Met):
-            return Failed(f"the job is {against.kind.lower()}")
-    return None

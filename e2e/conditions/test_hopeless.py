@@ -1,0 +1,56 @@
+"""Conditions that can no longer come, by what the object itself says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from e2e.workloads.manifest import hold_to_quota, replica_set
+from pytest_kwait import WaitFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+
+def pod(name: str, **container: Any) -> dict[str, Any]:
+    main = {"name": "main", "image": "busybox:1.36", "command": ["true"], **container}
+    spec = {"restartPolicy": "Never", "containers": [main]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_phase_of_a_pod_that_cannot_start(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+    kwait.create(pod("typo", image="Busybox:not a tag"))
+
+    with raises(WaitFailed, "can no longer have .* equal to 'Running': InvalidImageName"):
+        wait_for("pod/typo", "jsonpath={.status.phase}=Running", timeout="1m")
+
+
+def test_a_phase_after_the_last(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+    kwait.create(pod("done"))
+    wait_for("pod/done", "jsonpath={.status.phase}=Succeeded", timeout="1m")
+
+    with raises(WaitFailed, "the pod has ended: Succeeded"):
+        wait_for("pod/done", "jsonpath={.status.phase}=Running", timeout="1m")
+
+
+def test_numbers_of_a_job_that_has_failed(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+    template = {"spec": pod("x", command=["false"])["spec"]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "pi"}}
+    kwait.create({**job, "spec": {"backoffLimit": 0, "template": template}})
+
+    with raises(WaitFailed, "the job is failed"):
+        wait_for("job/pi", "jsonpath={.status.succeeded}=1", timeout="2m")
+
+
+@pytest.mark.needs("quota")
+def test_replicas_that_a_quota_refuses(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+    hold_to_quota(kwait, pods="1")
+    kwait.create(replica_set("web", 2))
+
+    wait_for("replicaset/web", "jsonpath={.status.replicas}=1", timeout="1m")
+    with raises(WaitFailed, "exceeded quota: few"):
+        wait_for("replicaset/web", "jsonpath={.status.readyReplicas}=2", timeout="2m", grace=0)
