@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .given_cluster import given
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -85,21 +87,7 @@ def test_no_name_is_no_context(pytester: pytest.Pytester, value: str) -> None:
     )
 
 
-_PROVIDER = """
-__name__ = "pytest_kwait.pretended"  # its frames count as ours
-
-import json
-import os
-import sys
-from pathlib import Path
-
-sys.path.append(os.environ["FAKE_PATH"])
-
-import pytest_kwait.clusters.provider as provider
-from pytest_kwait.api.objects import Response
-from tests.suite.fakes import FakeCluster
-
-
+_PROVIDER = given("""
 class Cluster(FakeCluster):
     def __init__(self):
         super().__init__(Path(os.environ["FAKE_LOG"]), time_scale=0.1)
@@ -121,27 +109,7 @@ class Cluster(FakeCluster):
             return Response(201, {}, json.dumps(body).encode())
 
         self.transport.send = review
-
-    def stop(self):
-        pass
-
-
-class Provider:
-    name = "existing"
-    context = "lab"
-
-    def start(self):
-        return Cluster()
-
-
-real = provider.choose, provider.connect
-provider.choose = lambda *args, **kwargs: Provider()
-provider.connect = lambda *args, **kwargs: Cluster()
-
-
-def pytest_unconfigure():
-    provider.choose, provider.connect = real
-"""
+""")
 _MISSING = (
     "user 'ci' may not do on kubeconfig /fake/kubeconfig what pytest-kwait needs for itself:\n"
     "  create namespaces\n"

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from .given_cluster import given
+
 Log = Callable[[], str]
 
 _WORKERS = pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
@@ -249,20 +251,7 @@ def test_nobody_waits_who_does_not_want_to(
     assert "gone" not in result.stdout.str()
 
 
-_SHARED = """
-__name__ = "pytest_kwait.pretended"  # its frames count as ours
-
-import json
-import os
-import sys
-from pathlib import Path
-
-sys.path.append(os.environ["FAKE_PATH"])
-
-import pytest_kwait.clusters.provider as provider
-from pytest_kwait.api.objects import Response
-from tests.suite.fakes import FakeCluster
-
+_SHARED = given("""
 FILE = Path(os.environ["FAKE_LOG"])
 
 
@@ -288,27 +277,7 @@ class Cluster(FakeCluster):
             return answer
 
         self.transport.send = shared
-
-    def stop(self):
-        pass
-
-
-class Provider:
-    name = "existing"
-    context = "lab"
-
-    def start(self):
-        return Cluster()
-
-
-real = provider.choose, provider.connect
-provider.choose = lambda *args, **kwargs: Provider()
-provider.connect = lambda *args, **kwargs: Cluster()
-
-
-def pytest_unconfigure():
-    provider.choose, provider.connect = real
-"""
+""")
 
 
 @pytest.fixture
@@ -358,8 +327,6 @@ def test_the_bound_is_that_of_the_run_not_of_each_worker(
 
 
 _RIVAL = """
-import time
-
 sending = Cluster.__init__
 
 

@@ -7,24 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .given_cluster import given
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PROVIDER = """
-__name__ = "pytest_kwait.pretended"  # its frames count as ours
-
-import json
-import os
-import sys
-import threading
-from pathlib import Path
-
-sys.path.append(os.environ["FAKE_PATH"])
-
-import pytest_kwait.clusters.provider as provider
-from pytest_kwait.errors import ApiError
-from tests.suite.fakes import FakeCluster
-
+_PROVIDER = given("""
 ready = threading.Event()
 
 
@@ -52,27 +40,7 @@ class Cluster(FakeCluster):
             return send(method, path, **options)
 
         self.transport.send = told
-
-    def stop(self):
-        pass
-
-
-class Provider:
-    name = "existing"
-    context = "lab"
-
-    def start(self):
-        return Cluster()
-
-
-real = provider.choose, provider.connect
-provider.choose = lambda *args, **kwargs: Provider()
-provider.connect = lambda *args, **kwargs: Cluster()
-
-
-def pytest_unconfigure():
-    provider.choose, provider.connect = real
-"""
+""")
 _SUITE = """
 import pytest
 
