@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from kubernetes.client import CoreV1Api
 
+from e2e.inner_runs import run
+from e2e.service_accounts import bind, kubeconfig_of_default
 from pytest_kwait import ApiError
 
 if TYPE_CHECKING:
@@ -19,16 +18,6 @@ if TYPE_CHECKING:
     from pytest_kwait import Bench
 
 NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}}
-
-
-def run(folder: Path, kubeconfig: Path, suite: str, *options: str) -> tuple[int, str]:
-    """Run a suite in a process of its own; return its status and what it says."""
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    (folder / "test_suite.py").write_text(suite)
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += [f"--kwait-kubeconfig={kubeconfig}", "--kwait-janitor=false", *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-    return done.returncode, done.stdout + done.stderr
 
 
 def test_further_namespaces(kwait: Bench) -> None:
@@ -89,20 +78,8 @@ def test_it(kwait):
 @pytest.mark.needs("authorization")
 def test_a_user_who_may_only_work_in_one_namespace(kwait: Bench, tmp_path: Path) -> None:
     """With --kwait-namespace what its tests make is removed one by one, and nothing else."""
-    request: Any = {"spec": {"audiences": [], "expirationSeconds": 600}}
-    answer = CoreV1Api(kwait.client).create_namespaced_service_account_token(
-        "default", kwait.namespace, request
-    )
-    assert answer.status is not None
-    kubeconfig = yaml.safe_load(kwait.cluster.kubeconfig.read_text())
-    for user in kubeconfig["users"]:
-        user["user"] = {"token": answer.status.token}
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(kubeconfig))
-    subject = {"kind": "ServiceAccount", "name": "default", "namespace": kwait.namespace}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}
-    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
-    kwait.create({**binding, "metadata": {"name": "r"}, "roleRef": role, "subjects": [subject]})
+    path = kubeconfig_of_default(kwait, tmp_path)
+    bind(kwait, "admin")
     kwait.create(NOTE)
 
     suite = """

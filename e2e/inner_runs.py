@@ -1,0 +1,48 @@
+"""A run of pytest in a process of its own, on the cluster of the test that starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["begin", "run"]
+
+
+def run(folder: Path, kubeconfig: Path, suite: str, *options: str) -> tuple[int, str]:
+    """Run a suite; return its status and what it says.
+
+    Args:
+        folder: where it is written to.
+        kubeconfig: the cluster, and as whom.
+        suite: the code of its tests.
+        options: for pytest.
+    """
+    process = begin(folder, kubeconfig, suite, *options)
+    try:
+        said, _ = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, said
+
+
+def begin(folder: Path, kubeconfig: Path, suite: str, *options: str) -> subprocess.Popen[str]:
+    """Begin to run a suite; arguments as for `run`."""
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_suite.py").write_text(suite)
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [f"--kwait-kubeconfig={kubeconfig}", "--kwait-janitor=false", *options]
+    environment = {name: value for name, value in os.environ.items() if name[:6] != "KWAIT_"}
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
