@@ -8,7 +8,7 @@ import pytest_kwait.clusters.provider as provider
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.cli import main
 from pytest_kwait.errors import ApiError, ClusterError
-from pytest_kwait.suite.owners import Owner
+from pytest_kwait.suite.owners import Owner, kept_notes
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:
@@ -55,6 +55,47 @@ def test_a_dry_run_only_says_so(cluster: FakeCluster, capsys: pytest.CaptureFixt
         "would remove 1 namespace and 0 other objects of 1 run\n"
     )
     assert len(cluster.transport.objects) == 1
+
+
+def test_what_a_run_has_kept_goes_before_it_expires_if_asked_for(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _LEFT["metadata"]
+    notes = found["annotations"] | kept_notes(0)
+    kept = {**_LEFT, "metadata": {**found, "annotations": notes}}
+    path = NAMESPACES.path(None, _NAME)
+    cluster.transport.objects[path] = kept
+
+    assert main(["janitor", "--run-id", "r1"]) == 0
+    assert capsys.readouterr().out == (
+        f"left namespaces/{_NAME}: kept, expires 1970-01-02T00:00:00Z\nnothing to remove\n"
+    )
+    assert main(["janitor", "--run-id", "r2", "--kept"]) == 0
+    assert capsys.readouterr().out == "nothing to remove\n"
+    assert main(["janitor", "--run-id", "r1", "--kept", "--dry-run"]) == 0
+    assert capsys.readouterr().out == (
+        f"would delete namespaces/{_NAME} (tests/x.py::t)\n"
+        "would remove 1 namespace and 0 other objects of 1 run\n"
+    )
+    assert path in cluster.transport.objects
+
+    assert main(["janitor", "--run-id", "r1", "--kept"]) == 0
+    assert capsys.readouterr().out == (
+        f"deleted namespaces/{_NAME} (tests/x.py::t)\n"
+        "removed 1 namespace and 0 other objects of 1 run\n"
+    )
+    assert cluster.transport.objects == {}
+
+
+def test_what_others_have_kept_is_not_asked_for(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["janitor", "--kept"]) == 2
+    assert capsys.readouterr().err == (
+        "kwait janitor: --kept=True is not valid: give --run-id ID as well: what others have kept "
+        "is theirs to remove\n"
+    )
+    assert cluster.transport.requests == []
 
 
 def test_what_cannot_be_deleted_is_status_1(

@@ -233,6 +233,40 @@ def test_of_a_run_without_a_lease_all_stays_until_it_expires(
     assert (path in place) is stays
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_a_run_has_kept_goes_if_asked_for_and_nothing_else(
+    place: Place, dry_run: bool
+) -> None:
+    lease = place.lease("r1", 999.0, kinds="priorityclasses.v1.scheduling.k8s.io")
+    living = place.lease("r2", 10.0)
+    kept = kept_notes(_NOW)
+    own = [
+        place.namespace("r1", lease, **kept),
+        # Its Lease has gone at the end of the run, as mostly.
+        place.namespace("r1", "default/gone", test="u", **kept),
+        place.belonging("r1", lease, PRIORITY_CLASSES, "p"),
+    ]
+    place.transport.objects[own[-1]]["metadata"]["annotations"] |= kept
+    others = [
+        # Another shard of it goes on.
+        place.namespace("r1", living, test="v", **kept),
+        place.namespace("r3", "default/gone", **kept),
+    ]
+    copy = dict(place.transport.objects[own[0]]["metadata"], name="copy", uid="copy")
+    others.append(place.put(NAMESPACES, {"metadata": copy}))
+    labels = {"metadata": {"name": "labels", "labels": copy["labels"]}}
+    others.append(place.put(NAMESPACES, labels))
+
+    janitor = place.janitor(run="r1", kept=True, dry_run=dry_run)
+    sweep = janitor.sweep(Deadline.after(300.0, place.clock))
+
+    assert [path for path in own if path in place] == (own if dry_run else [])
+    assert [path for path in others if path in place] == others
+    assert len(sweep.going) == 3
+    assert [str(each) for each in sweep.kept] == [f"namespaces/{others[0].rpartition('/')[2]}"]
+    assert sweep.foreign == 2
+
+
 def test_watched_for_its_duration_a_dead_run_is_told_from_one_that_lives(place: Place) -> None:
     dead = place.namespace("r1", place.lease("r1", 5.0))
     lease = place.lease("r2", 5.0)

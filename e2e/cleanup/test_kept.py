@@ -1,0 +1,31 @@
+"""What a run has kept on purpose goes before it expires where somebody asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .test_killed_runs import look_alikes, namespaces
+
+if TYPE_CHECKING:
+    from pytest_kwait import Bench
+
+    from .conftest import Runs
+
+
+def test_what_a_run_has_kept_goes_if_asked_for_and_nothing_else(kwait: Bench, runs: Runs) -> None:
+    """What only looks kept stays: copies of a kept namespace's marks under other names."""
+    output = runs.start("--kwait-keep=always", end="pass").until_over()
+    kept = runs.left()
+    # A namespace, two objects outside of it, and the Lease that says of what kinds those are.
+    assert len(kept) == 4
+    assert f"kwait janitor --run-id {runs.id} --kept " in output
+    foreign = look_alikes(kwait, namespaces(kept)[0])
+    everything = sorted(runs.left())
+
+    status, said = runs.janitor("--no-wait")
+    assert (status, sorted(runs.left())) == (0, everything), said
+    assert any(line.startswith(f"left {namespaces(kept)[0]}: kept, expires ") for line in said)
+
+    status, said = runs.janitor("--kept", "--no-wait")
+    assert (status, sorted(runs.left())) == (0, sorted(foreign)), said
+    assert "removed 1 namespace, 2 other objects and 1 Lease of 1 run" in said
