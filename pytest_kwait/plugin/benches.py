@@ -116,7 +116,12 @@ def namespaces_at(
     from pytest_kwait.suite.namespaces import Namespaces
 
     settings = run_settings(config)
-    namespaces = Namespaces(client, settings.timeouts(), settings.pod_security)
+    namespaces = Namespaces(
+        client,
+        settings.timeouts(),
+        settings.pod_security,
+        lambda: allowance_of(running_item(config)),
+    )
     yield namespaces
     departed(config, id(cluster) if id(cluster) in pulses(config) else 0, namespaces.going)
 
@@ -146,13 +151,11 @@ def namespace_for(
         yield namespaces.existing(given.value, given.source)
         return
     settings = run_settings(config)
-    allowance = allowance_of(running_item(config))
     name = namespaces.make(
         owner,
         {"poll": settings.poll, "mode": settings.mode},
         labels=request.labels if request is not None else None,
         pod_security=request.pod_security if request is not None else None,
-        patience=allowance.seconds if allowance is not None else None,
     )
     advice = _EMBEDDED_ENDS if cluster.provider == "embedded" else f"look: {namespaces.hint(name)}"
     placement = Placement(node, name, advice, namespaces.client)

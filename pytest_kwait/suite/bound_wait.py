@@ -36,6 +36,23 @@ class Allowance(NamedTuple):
     seconds: float
     reason: str
 
+    def fit(self, asked: float) -> tuple[float, str]:
+        """Return a limit that ends in time, and what to say of it; nothing where it was so.
+
+        Args:
+            asked: the limit in seconds as it would be without this.
+        """
+        if asked <= self.seconds:
+            return asked, ""
+        from pytest_kwait.wait.durations import format_duration
+
+        # In tenths, for the sake of the message.
+        cut = max(math.floor(self.seconds * 10) / 10, _SHORTEST)
+        return cut, (
+            f"its limit of {format_duration(asked)} was cut to {format_duration(cut)} to end "
+            f"before {self.reason}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -132,17 +149,13 @@ class BoundWait:
         allowance = self.terms.allowance()
         if allowance is None:
             return ""
-        from pytest_kwait.wait.durations import format_duration, to_seconds
+        from pytest_kwait.wait.durations import to_seconds
 
         asked = to_seconds(options["timeout"], what="timeout", allow_zero=False)
-        if asked <= allowance.seconds:
-            return ""
-        # In tenths, for the sake of the message.
-        options["timeout"] = max(math.floor(allowance.seconds * 10) / 10, _SHORTEST)
-        return (
-            f"its limit of {format_duration(asked)} was cut to "
-            f"{format_duration(options['timeout'])} to end before {allowance.reason}"
-        )
+        seconds, note = allowance.fit(asked)
+        if note:
+            options["timeout"] = seconds
+        return note
 
 
 def check_call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -33,10 +33,11 @@ from pytest_kwait.wait.durations import format_duration
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.suite.bound_wait import Allowance
     from pytest_kwait.suite.heartbeat import Pulse
     from pytest_kwait.suite.pod_security import PodSecurity
 
@@ -62,6 +63,9 @@ _FURNITURE = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
 _MOMENT = 0.25
 """Seconds in which a new namespace mostly has all of it."""
 
+_PARTING = 2.0
+"""Seconds that a request may take at least which lets a namespace go, however late it is."""
+
 _NAMES = 3
 """How many names are tried where each is taken by somebody else, or on its way out."""
 
@@ -73,6 +77,7 @@ class Namespaces:
         client: the client to make and delete them with.
         timeouts: seconds by name of the timeout table.
         pod_security: what pods may do in them; None to leave it to the cluster.
+        allowance: what the limit of the test that runs leaves; None without one.
     """
 
     def __init__(
@@ -80,11 +85,13 @@ class Namespaces:
         client: ApiClient,
         timeouts: Mapping[str, float],
         pod_security: PodSecurity | None = None,
+        allowance: Callable[[], Allowance | None] = lambda: None,
     ) -> None:
         self._client = client
         self._session = Session.of(client)
         self._timeouts = timeouts
         self._pod_security = pod_security
+        self._allowance = allowance
         self._made: dict[str, Belonging] = {}
         self.going: dict[str, str] = {}
         """The UIDs, by name, of those that were made here and asked to go."""
@@ -96,23 +103,22 @@ class Namespaces:
         *,
         labels: Mapping[str, str] | None = None,
         pod_security: PodSecurity | None = None,
-        patience: float | None = None,
     ) -> str:
         """Create the namespace of an owner and return its name once pods can start in it.
 
-        Where the run has as many namespaces as it may, it waits until one of them is gone.
+        Where the run has as many namespaces as it may, it waits until one of them is gone. All of
+        it ends before the limit of the test that runs, with time left to tell why.
 
         Args:
             owner: whom it is for.
             options: options of the waits for the default ServiceAccount and the root CA.
             labels: labels that it is to have as well.
             pod_security: what pods may do in it; None for what they may in all.
-            patience: seconds that it may wait for its turn, at most `namespace_deletion`.
 
         Raises:
             ApiError: the server cannot be reached, or does not know us.
-            ClusterError: refused by the server, by its authorization or by what checks objects; or
-                its turn did not come.
+            ClusterError: refused by the server, by its authorization or by what checks objects;
+                there was no answer in time; or its turn did not come.
             WaitTimeout: the namespace did not get what every namespace gets; it is deleted.
         """
         from pytest_kwait.resources.namespaces import (
@@ -124,21 +130,23 @@ class Namespaces:
         heartbeat = ""
         if owner.pulse is not None:
             heartbeat = owner.pulse.place()
-            self._take_turn(owner.pulse, owner.name, patience)
+            self._take_turn(owner.pulse, owner.name)
         level = pod_security or self._pod_security
         made = self._created(
             owner, heartbeat, {**(labels or {}), **(level.labels if level is not None else {})}
         )
         name = str(made["metadata"]["name"])
         self._made[name] = Belonging(NAMESPACES, None, name, made["metadata"]["uid"])
+        note = ""
         try:
             # Without them a pod is refused, or starts without a way to trust the API server.
             if not self._furnished(name):
-                limit = {"timeout": self._timeouts["service_account_provision"]}
                 for provided in (wait_for_default_service_account, wait_for_kube_root_ca):
-                    provided(self._client, name, **{**options, **limit})
-        except KwaitError:
-            self.delete(name)
+                    limit, note = self._limit("service_account_provision")
+                    provided(self._client, name, **{**options, "timeout": limit})
+        except KwaitError as error:
+            for said in filter(None, (note, self.delete(name))):
+                error.add_note(said)
             raise
         return name
 
@@ -185,7 +193,10 @@ class Namespaces:
         belonging = self._made.pop(name, None)
         if belonging is None:
             return None
-        problem = delete_by_uid(self._session, belonging, self._deadline("pod_get"))
+        limit = max(self._limit("pod_get")[0], _PARTING)
+        problem = delete_by_uid(
+            self._session, belonging, Deadline.after(limit, self._session.clock)
+        )
         if problem is None:
             self.going[name] = belonging.uid
         return f"namespace {name} could not be deleted: {problem}" if problem else None
@@ -217,7 +228,9 @@ class Namespaces:
 
         It mostly has: a few looks on an open connection are cheaper than a watch on a new one.
         """
-        deadline = Deadline.after(_MOMENT, self._session.clock)
+        allowance = self._allowance()
+        moment = _MOMENT if allowance is None else allowance.fit(_MOMENT)[0]
+        deadline = Deadline.after(moment, self._session.clock)
         pause = _MOMENT / 64
         for resource, one in _FURNITURE:
             while True:
@@ -234,14 +247,11 @@ class Namespaces:
                 pause *= 1.5
         return True
 
-    def _take_turn(self, pulse: Pulse, name: str, patience: float | None) -> None:
+    def _take_turn(self, pulse: Pulse, name: str) -> None:
         reason = pulse.take_turn(name, 0.0)
         if not reason:
             return
-        limit = self._timeouts["namespace_deletion"]
-        deadline = Deadline.after(
-            limit if patience is None else min(patience, limit), self._session.clock
-        )
+        deadline = self._deadline("namespace_deletion")
         started, timeline = deadline.clock.monotonic(), Timeline()
         timeline.record(0.0, reason)
         waiting = PendingWait(f"namespace {name}", "have its turn", deadline, timeline, started)
@@ -253,7 +263,8 @@ class Namespaces:
 
     def _created(self, owner: Owner, heartbeat: str, labels: Mapping[str, str]) -> dict[str, Any]:
         """Create a namespace under the first of the owner's names that nobody else has."""
-        deadline = self._deadline("single_call")
+        seconds, note = self._limit("single_call")
+        deadline = Deadline.after(seconds, self._session.clock)
         taken: ApiError | None = None
         for number in range(1, _NAMES + 1):
             manifest = owner.manifest(self._session.clock.time(), heartbeat, labels)
@@ -266,7 +277,17 @@ class Namespaces:
                 elif 400 <= error.status < 500 and error.status != 401:
                     raise ClusterError(_refusal(owner, error)) from error
                 else:
+                    if note:
+                        error.add_note(note)
                     raise
+            except DeadlineExceeded as error:
+                silence = ClusterError(
+                    f"there was no answer whether namespace {owner.name} was made, which "
+                    f"{owner.test} needs: {error}"
+                )
+                if note:
+                    silence.add_note(note)
+                raise silence from error
             else:
                 metadata = made["metadata"]
                 theirs = (metadata.get("annotations") or {}).get(NOTE + "seal")
@@ -285,8 +306,13 @@ class Namespaces:
             ["kwait", "janitor", "--run-id", run, "--kept", *self._session.kubectl_args]
         )
 
+    def _limit(self, timeout: str) -> tuple[float, str]:
+        """Return a limit of the table that ends before the test's own; what to say of it then."""
+        allowance, asked = self._allowance(), self._timeouts[timeout]
+        return (asked, "") if allowance is None else allowance.fit(asked)
+
     def _deadline(self, timeout: str) -> Deadline:
-        return Deadline.after(self._timeouts[timeout], self._session.clock)
+        return Deadline.after(self._limit(timeout)[0], self._session.clock)
 
 
 def _refusal(owner: Owner, error: ApiError) -> str:

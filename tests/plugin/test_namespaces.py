@@ -205,6 +205,40 @@ def test_the_number_of_namespaces_is_bounded(pytester: pytest.Pytester, fake_clu
     ), shown
 
 
+@pytest.mark.parametrize(
+    ("method", "workers"), [("signal", []), ("thread", ["-n1"])], ids=["signal", "thread"]
+)
+def test_one_that_is_never_ready_is_told_before_the_tests_own_timeout(
+    pytester: pytest.Pytester, fake_cluster: Log, method: str, workers: list[str]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kwait_cluster(kwait_cluster):
+            kwait_cluster.transport.bare_namespaces = True
+            return kwait_cluster
+
+        @pytest.mark.timeout(5)
+        def test_it(kwait): pass
+        """
+    )
+    result = pytester.runpytest_subprocess(f"--timeout-method={method}", *workers)
+    result.assert_outcomes(errors=1)
+    said = result.stdout.str()
+    assert re.search(r"^serviceaccount kwait-\S+/default did not get created", said, re.M), said
+    assert re.search(
+        r"its limit of 2m0s was cut to \S+ to end before the test's own timeout of 5s "
+        r"\(pytest-timeout\)$",
+        said,
+        re.M,
+    ), said
+    assert "Timeout (>" not in said
+    assert " Timeout " not in said
+    assert fake_cluster().count("DELETE /api/v1/namespaces/") == 1
+
+
 _SLOW = """
 @pytest.fixture(scope="session")
 def kwait_cluster(kwait_cluster):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,11 +10,16 @@ from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.engine.pending import PENDING
 from pytest_kwait.engine.timeouts import Timeouts
 from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
+from pytest_kwait.suite.bound_wait import Allowance
 from pytest_kwait.suite.namespaces import Namespaces
 from pytest_kwait.suite.owners import LIFETIME, Owner
 from pytest_kwait.suite.pod_security import PodSecurity
+from pytest_kwait.wait.interruption import DeadlineExceeded
 
 from .fakes import FakeClient, FakeTransport
+
+if TYPE_CHECKING:
+    from pytest_kwait.api.objects import Response
 
 _OWNER = Owner("r7k2m9", "tests/test_jobs.py::test_scale[a/b]", "test_scale[a/b]", worker="gw0")
 _POLL: dict[str, Any] = {"mode": "poll", "poll": 0.01}
@@ -132,6 +137,54 @@ def test_namespace_without_service_account_is_deleted_again() -> None:
     with pytest.raises(WaitTimeout, match=r"serviceaccount"):
         made.make(_OWNER, _POLL)
     assert transport.objects == {}
+
+
+_CUT = "was cut to 500ms to end before the test's own timeout of 1s (pytest-timeout)"
+
+
+def hurried(transport: FakeTransport) -> Namespaces:
+    client: Any = FakeClient(transport)
+    allowance = Allowance(0.5, "the test's own timeout of 1s (pytest-timeout)")
+    return Namespaces(client, Timeouts(), allowance=lambda: allowance)
+
+
+def test_what_does_not_come_before_the_tests_own_limit_is_told_in_time() -> None:
+    transport = FakeTransport()
+    transport.bare_namespaces = True
+    path = f"/api/v1/namespaces/{_OWNER.name}"
+    denied = ApiError("no", status=403, reason="Forbidden", method="DELETE", path=path)
+    transport.refuse("DELETE", path, denied)
+    with pytest.raises(WaitTimeout, match=r"^serviceaccount \S+/default did not ") as caught:
+        hurried(transport).make(_OWNER, _POLL)
+    assert caught.value.__notes__ == [
+        f"its limit of 2m0s {_CUT}",
+        f"namespace {_OWNER.name} could not be deleted: DELETE {path}: 403 Forbidden: no",
+    ]
+
+
+def test_a_server_that_is_in_trouble_is_told_of_in_time() -> None:
+    transport = FakeTransport()
+    busy = ApiError("busy", status=503, method="POST", path="/api/v1/namespaces")
+    transport.refuse("POST", "/api/v1/namespaces", *[busy] * 20)
+    with pytest.raises(ApiError, match="503: busy") as caught:
+        hurried(transport).make(_OWNER, _POLL)
+    assert caught.value.__notes__ == [f"its limit of 5m0s {_CUT}"]
+
+
+def test_a_server_that_is_silent_is_told_of_in_time() -> None:
+    class Silent(FakeTransport):
+        def send(self, method: str, path: str, **options: Any) -> Response:
+            deadline = options["deadline"]
+            deadline.clock.sleep(deadline.remaining)
+            raise DeadlineExceeded(f"{method} {path} has had no answer")
+
+    with pytest.raises(ClusterError) as caught:
+        hurried(Silent()).make(_OWNER, _POLL)
+    assert str(caught.value) == (
+        f"there was no answer whether namespace {_OWNER.name} was made, which {_OWNER.test} needs: "
+        "POST /api/v1/namespaces has had no answer"
+    )
+    assert caught.value.__notes__ == [f"its limit of 5m0s {_CUT}"]
 
 
 def test_answer_that_got_lost_is_looked_up() -> None:
@@ -278,8 +331,9 @@ class _Turns:
 def test_who_waits_for_a_turn_is_seen_waiting() -> None:
     turns = _Turns("100 are there", "")
     owner = replace(_OWNER, pulse=turns)
-    transport = FakeTransport()
-    assert namespaces(transport).make(owner, _POLL, patience=7.0) == owner.name
+    client: Any = FakeClient(FakeTransport())
+    made = Namespaces(client, Timeouts(), allowance=lambda: Allowance(7.0, "the end"))
+    assert made.make(owner, _POLL) == owner.name
     assert turns.asked[0] == 0
     assert 6.0 < turns.asked[1] <= 7.0
     assert turns.shown == [f"namespace {owner.name} to have its turn: 100 are there"]
