@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SUITE = """
-import os, signal
+import os, signal, threading
 import pytest
 from pytest_kwait import ApiError, WaitFailed
+from pytest_kwait.engine.pending import PENDING
 
 def pod(phase):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
@@ -107,11 +108,15 @@ def test_what_a_killed_worker_had_recorded_is_in_the_report(
     pytester.makepyfile(
         test_it=_SUITE
         + """
+class Killer:
+    # Told after what records has been: however slow the machine is, the wait has begun by then.
+    def begun(self, wait):
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+
 def test_zz_killed(kwait, wait_for_pod_running, wait_for_pod_ready):
     kwait.create(pod("Running"))
     wait_for_pod_running("p", timeout=5)
-    import threading
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    PENDING.add(Killer())
     wait_for_pod_ready("never", timeout=30)
 """
     )
