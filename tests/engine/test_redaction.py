@@ -58,6 +58,12 @@ def test_what_must_not_be_shown(text: str, shown: str) -> None:
     assert redaction({"my-own-secret", "short"})(text) == shown
 
 
+def test_of_a_credential_within_another_nothing_is_left() -> None:
+    nested = {"own-words", "own-words-and-more", "and-more-own-words", "x-own-words-and-more-x"}
+    for credential in nested:
+        assert redaction(nested)(f"<{credential}>") == "<(hidden)>"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -193,6 +199,15 @@ def test_parts_of_objects(part: dict[str, object], shown: dict[str, object]) -> 
     assert redacted_object(obj, redaction(())) == {**obj, "deep": [shown]}
 
 
-@pytest.mark.parametrize("obj", [{"kind": "Secret", "data": None}, {"metadata": None}, {}])
+@pytest.mark.parametrize(
+    "obj",
+    [
+        {"kind": "Secret", "data": None},
+        {"metadata": None},
+        {},
+        {"env": [{"name": None, "value": "x"}, {"value": "x"}]},
+        {"token": None, "password": "", "secret": {"secretName": "x"}, "keys": ["x"]},
+    ],
+)
 def test_objects_of_odd_shape(obj: dict[str, object]) -> None:
     assert redacted_object(obj, redaction(())) == obj

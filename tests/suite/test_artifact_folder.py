@@ -58,6 +58,7 @@ def test_a_folder_is_named_by_test_place_and_attempt() -> None:
     name = folder_name(test)
     assert name == f"tests-test_a-TestX-test_y-a-b-{name[-8:]}"
     assert folder_name(test, worker="gw1", shard="2/4", attempt=3) == f"{name}-2-4-gw1-attempt-3"
+    assert folder_name(test, attempt=2) == f"{name}-attempt-2"
     assert folder_name(test.replace("a/b", "a-b")) != name
     assert folder_name(test.upper()).lower() != name.lower()
     assert len(folder_name("x" * 5000, worker="gw12", shard="100/100", attempt=12)) < 120
@@ -105,6 +106,17 @@ def test_a_folder_that_is_full_says_what_is_left_out(tmp_path: Path) -> None:
     found = files(tmp_path)
     assert list(found) == ["one", "problems.txt", "three"]
     assert found["problems.txt"] == "two is left out: the files hold 2000 bytes already\n"
+
+
+def test_a_folder_without_any_room_says_so_all_the_same(tmp_path: Path) -> None:
+    made = folder(tmp_path, size=1500)
+    made.write("one", "a" * 1500)
+    made.write("two", "b")
+    made.finish()
+    assert files(tmp_path) == {
+        "one": "a" * 1500,
+        "problems.txt": "two is left out: the files hold 1500 bytes already\n",
+    }
 
 
 def test_what_cannot_be_written_is_trouble_and_no_error(tmp_path: Path) -> None:

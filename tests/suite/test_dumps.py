@@ -1,17 +1,26 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from pytest_kwait.api.objects import Response
-from pytest_kwait.api.resource import EVENTS, NODES, PODS, SECRETS, Resource
+from pytest_kwait.api.resource import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS,
+    NODES,
+    PODS,
+    SECRETS,
+    Resource,
+)
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.redaction import redaction
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite import snapshot
+from pytest_kwait.suite import dumps, snapshot
 from pytest_kwait.suite.artifact_folder import ArtifactFolder
 from pytest_kwait.suite.dumps import dump_cluster, dump_namespaces, keep_cluster
 from pytest_kwait.suite.snapshot import event_lines
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget", True)
+GADGETS = Resource("example.com", "v1", "gadgets", "Gadget", True, verbs=frozenset({"create"}))
 
 
 class Transport(FakeTransport):
@@ -33,12 +43,14 @@ class Transport(FakeTransport):
     def __init__(self) -> None:
         super().__init__()
         self.written: dict[tuple[str, bool], str] = {}
+        self.log_bytes: set[int] = set()
 
     def _send(
         self, method: str, path: str, query: Mapping[str, Any] | None, body: bytes | None
     ) -> Response:
         if path.endswith("/log"):
             asked = query or {}
+            self.log_bytes.add(asked["limitBytes"])
             key = (f"{path.split('/')[-2]}/{asked['container']}", bool(asked["previous"]))
             if key not in self.written:
                 raise ApiError("no such container", status=400, method=method, path=path)
@@ -47,9 +59,19 @@ class Transport(FakeTransport):
         answer = super()._send(method, path, query, body)
         if path == "/apis":
             groups = json.loads(answer.data)
-            groups["items"].append(_discovered(WIDGETS))
+            groups["items"] += [_discovered(WIDGETS), _discovered(GADGETS)]
             return self._answer(groups)
         return answer
+
+    def _read(self, path: str, query: Mapping[str, Any]) -> Response:
+        answer = super()._read(path, query)
+        if "limit" not in query:
+            return answer
+        listed = json.loads(answer.data)
+        items, listed["items"] = listed["items"], listed["items"][: query["limit"]]
+        if len(items) > query["limit"]:
+            listed["metadata"]["remainingItemCount"] = len(items) - query["limit"]
+        return self._answer(listed)
 
     def put(self, resource: Resource, namespace: str | None, name: str, **parts: Any) -> None:
         metadata: Obj = {"name": name, "namespace": namespace, "managedFields": [{}]}
@@ -97,7 +119,7 @@ def test_a_namespace_with_everything_in_it(place: Place) -> None:
     put(PODS, "ci", "calm", status=status("main", {"running": {}}))
     put(PODS, "ci", "early", status=status("main", {"waiting": {}}))
     put(SECRETS, "ci", "keys", data={"a": "c2VjcmV0"})
-    put(WIDGETS, "ci", "w", spec={"size": 3})
+    put(WIDGETS, "ci", "w", spec={"größe": 3})
     put(WIDGETS, "other", "not-here", spec={})
     put(EVENTS, "ci", "e1", **event("web", "second", lastTimestamp="2026-01-01T00:00:02Z"))
     put(EVENTS, "ci", "e2", **event("web", "first", eventTime="2026-01-01T00:00:01.5Z"))
@@ -116,7 +138,7 @@ def test_a_namespace_with_everything_in_it(place: Place) -> None:
         ),
         "ci/objects/widgets.example.com.yaml": (
             "apiVersion: example.com/v1\nkind: Widget\nmetadata:\n  name: w\n  namespace: ci\n"
-            "spec:\n  size: 3\n"
+            "spec:\n  größe: 3\n"
         ),
     }
     assert found["ci/logs/web/main.log"] == "now\ntoken=(hidden)\n"
@@ -134,6 +156,8 @@ def test_a_namespace_with_everything_in_it(place: Place) -> None:
         "ci/objects/secrets.yaml",
         "ci/objects/widgets.example.com.yaml",
     ]
+    # A kind that cannot be listed is not asked for.
+    assert f"GET {GADGETS.path('ci')}" not in place.transport.requests
     pods = list(yaml.safe_load_all(found["ci/objects/pods.yaml"]))
     assert [pod["metadata"]["name"] for pod in pods] == ["calm", "early", "web"]
 
@@ -187,23 +211,36 @@ def test_odd_objects_do_no_harm(place: Place) -> None:
 def test_what_is_too_much_is_cut_and_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "LOG_LINES", 3)
     monkeypatch.setattr(snapshot, "LOG_READ", 1000)
+    monkeypatch.setattr(snapshot, "LOG_SIZE", 700)
     monkeypatch.setattr(snapshot, "FEW_LOG_LINES", 1)
     monkeypatch.setattr(snapshot, "EVENT_LINES", 1)
     monkeypatch.setattr(snapshot, "OBJECTS_SIZE", 400)
-    monkeypatch.setattr("pytest_kwait.suite.dumps.LOGS", 2)
-    for name in ("a", "b", "c"):
-        place.transport.put(PODS, "ci", name, status=status("main", {"running": {}}))
+    monkeypatch.setattr(snapshot, "OBJECTS", 2)
+    monkeypatch.setattr("pytest_kwait.suite.dumps.LOGS", 3)
+    for name in ("a", "b", "c", "d"):
+        place.transport.put(WIDGETS, "ci", name)
         place.transport.put(EVENTS, "ci", name, **event(name, "x"))
+    states = [{"name": name, "state": {"running": {}}} for name in "abcd"]
+    place.transport.put(PODS, "ci", "pod", status={"containerStatuses": states})
+    place.transport.put(PODS, "ci", "other", spec={"x": "x" * 400})
     place.transport.written = {
-        ("a/main", False): "".join(f"{number}\n" for number in range(10)),
-        ("b/main", False): f"first\n{'x' * 600}\n{'y' * 600}\nlast\n",
+        ("pod/a", False): "".join(f"{number}\n" for number in range(10)),
+        ("pod/b", False): f"first\n{'x' * 600}\n{'y' * 600}\nlast\n",
+        ("pod/c", False): f"{'x' * 300}\n{'y' * 500}\nlast\n",
     }
     found = place.dump("ci")
-    assert found["ci/logs/a/main.log"] == "# cut: the last 3 lines\n7\n8\n9\n"
-    assert found["ci/logs/b/main.log"] == "last\n"
-    assert found["ci/events.txt"].startswith("# cut: the last 1 of 3 events\n")
-    assert found["ci/objects/pods.yaml"].startswith("# cut: 2 of 3 pods\napiVersion: v1\n")
-    assert found["problems.txt"] == "logs in ci: 1 of 3 are left out\n"
+    assert found["ci/logs/pod/a.log"] == "# cut: the last 3 lines\n7\n8\n9\n"
+    assert found["ci/logs/pod/b.log"] == "last\n"
+    assert found["ci/logs/pod/c.log"] == (
+        f"# cut: the last 700 of 807 bytes\n{'x' * 193}\n{'y' * 500}\nlast\n"
+    )
+    assert place.transport.log_bytes == {1000}
+    assert found["ci/events.txt"].startswith("# cut: the last 1 of 4 events\n")
+    assert found["ci/objects/pods.yaml"].startswith("# cut: 1 of 2 pods\napiVersion: v1\n")
+    widgets = found["ci/objects/widgets.example.com.yaml"]
+    assert widgets.startswith("# cut: 2 of 4 widgets\napiVersion: example.com/v1\n")
+    assert widgets.count("\n---\n") == 1
+    assert found["problems.txt"] == "logs in ci: 1 of 4 are left out\n"
 
 
 def test_no_time_is_no_error(place: Place) -> None:
@@ -271,16 +308,61 @@ def test_a_cluster_that_is_not_ready(place: Place) -> None:
     put(PODS, "kube-system", "bad", status=status("b", {"running": {}}))
     put(PODS, "kube-system", "done", status=status("c", {"terminated": {}}, phase="Succeeded"))
     put(EVENTS, "default", "e", **event("node-1", "not ready"))
+    put(EVENTS, "kube-system", "e", **event("bad", "not ready"))
+    put(DAEMON_SETS, "kube-system", "network")
+    put(DEPLOYMENTS, "kube-system", "names")
     place.transport.written = {("bad/b", False): "trouble with own-credential\n"}
     assert dump_cluster(place.client, place.path, Deadline.after(10.0)) == []
     found = place.files()
     assert found["kube-system/logs/bad/b.log"] == "trouble with (hidden)\n"
     assert sorted(found) == [
         "default/events.txt",
+        "kube-system/events.txt",
         "kube-system/logs/bad/b.log",
+        "kube-system/objects/daemonsets.apps.yaml",
+        "kube-system/objects/deployments.apps.yaml",
         "kube-system/objects/pods.yaml",
         "objects/nodes.yaml",
     ]
+
+
+def test_what_a_cluster_that_is_not_ready_does_not_tell(place: Place) -> None:
+    no = ApiError("no", status=503, method="GET", path="/x")
+    place.transport.refuse("GET", NODES.path(None), no)
+    assert dump_cluster(place.client, place.path, Deadline.after(10.0)) == []
+    assert place.files() == {"problems.txt": "nodes: GET /x: 503: no\n"}
+
+
+def test_a_bug_is_no_problem_of_the_cluster(place: Place) -> None:
+    class Broken(Transport):
+        def _read(self, path: str, query: Mapping[str, Any]) -> Response:
+            if "secrets" in path:
+                raise RuntimeError("a bug")
+            return super()._read(path, query)
+
+    place.client = FakeClient(Broken())
+    with pytest.raises(RuntimeError, match="a bug"):
+        place.dump("ci")
+
+
+def test_what_is_interrupted_begins_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dumps, "WORKERS", 1)
+    gate = threading.Event()
+    done = []
+
+    def second() -> None:
+        done.append("second")
+
+    def gather() -> None:
+        with dumps._Crew() as crew:
+            crew.start(gate.wait, 10.0)
+            waiting: Any = crew.start(second)
+            waiting.__self__.add_done_callback(lambda _: gate.set())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gather()
+    assert done == []
 
 
 def test_a_dump_that_cannot_be_written(place: Place) -> None:
@@ -291,7 +373,14 @@ def test_a_dump_that_cannot_be_written(place: Place) -> None:
 
 
 def test_a_cluster_is_kept_where_artifacts_go(tmp_path: Path) -> None:
-    cluster: Any = FakeCluster()
+    clients = []
+
+    class Cluster(FakeCluster):
+        def client(self) -> Any:
+            clients.append(super().client())
+            return clients[-1]
+
+    cluster: Any = Cluster()
     (tmp_path / "file").write_text("")
     assert keep_cluster(cluster, None) == ""
     assert keep_cluster(cluster, tmp_path) == f"what the cluster is like: {tmp_path / 'cluster'}"
@@ -300,3 +389,4 @@ def test_a_cluster_is_kept_where_artifacts_go(tmp_path: Path) -> None:
         "what the cluster is like could not be written: [Errno 17] File exists: "
         f"'{tmp_path / 'file'}'"
     )
+    assert [each.closed for each in clients] == [True, True]
