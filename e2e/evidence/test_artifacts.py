@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -27,11 +28,13 @@ class Outcome:
 
     Args:
         folder: where it ran.
+        run: its id.
         said: what it printed.
     """
 
-    def __init__(self, folder: Path, said: str) -> None:
+    def __init__(self, folder: Path, run: str, said: str) -> None:
         self.folder = folder
+        self.run = run
         self.said = said
 
     def of(self, test: str) -> Path:
@@ -60,7 +63,9 @@ def outcome(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
         "GITHUB_ACTIONS": "true",
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
     }
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-n2", "--kwait-run-id=evidence"]
+    # Each worker of this run that has a test of this module runs the suite, at the same time.
+    run = f"evidence-{uuid.uuid4().hex[:8]}"
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-n2", f"--kwait-run-id={run}"]
     command += ["--kwait-artifacts=artifacts", "--junitxml=junit.xml", "--kwait-janitor=false"]
     command += [f"--kwait-kubeconfig={kwait_cluster.kubeconfig}"]
     if kwait_cluster.context:
@@ -69,7 +74,7 @@ def outcome(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=180
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    return Outcome(folder, done.stdout)
+    return Outcome(folder, run, done.stdout)
 
 
 def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:
@@ -82,7 +87,7 @@ def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:
     (wait,) = evidence["waits"]
     assert wait["error"] == "WaitTimeout"
     assert "equal to '999'" in wait["goal"]
-    assert evidence["run"] == "evidence"
+    assert evidence["run"] == outcome.run
     assert not (outcome.of("test_shop") / "problems.txt").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,13 +58,14 @@ def test_two_pods_share_a_suite(
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump(template))
     python = f"chroot /node {sys.executable}"
     suite = str(tmp_path), "-q", f"--rootdir={tmp_path}", "-p", "no:cacheprovider"
-    same = f"--kwait-kubeconfig={kwait.cluster.kubeconfig}", "--kwait-run-id=in-pods"
+    name = f"in-pods-{uuid.uuid4().hex[:8]}"
+    same = f"--kwait-kubeconfig={kwait.cluster.kubeconfig}", f"--kwait-run-id={name}"
 
     status = main(
         [
             *command(kwait.cluster, kwait.namespace, "--shards=2", "--image=busybox:1.36"),
             *(f"--pod-template={tmp_path}/pod.yaml", f"--command={python}"),
-            *(f"--junitxml={tmp_path}/all.xml", f"--output={tmp_path}/out", "--run-id=in-pods"),
+            *(f"--junitxml={tmp_path}/all.xml", f"--output={tmp_path}/out", f"--run-id={name}"),
             f"--report={tmp_path}/all.json",
             *("--", *suite, *same),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import uuid
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def test_two_jobs_share_a_suite(kwait_cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "test_suite.py").write_text(SUITE)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     pytest = [
-        *(sys.executable, "-m", "pytest", "-q", "--kwait-run-id=shards"),
+        *(sys.executable, "-m", "pytest", "-q", f"--kwait-run-id=shards-{uuid.uuid4().hex[:8]}"),
         f"--kwait-kubeconfig={kwait_cluster.kubeconfig}",
         *([f"--kwait-context={kwait_cluster.context}"] if kwait_cluster.context else []),
     ]
@@ -58,7 +59,6 @@ def test_two_jobs_share_a_suite(kwait_cluster: Cluster, tmp_path: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-
     variables = ("CI_NODE", "CIRCLE_NODE", "BUILDKITE_PARALLEL", "JOB_COMPLETION", "KWAIT_")
     return {
         name: value
