@@ -19,7 +19,6 @@ EMBEDDED_LACKS = {
     "definition conflicts": "it accepts the names of every definition",
     "webhook": "it calls no webhooks",
     "authorization": "it has one user, who may do everything",
-    "pod security": "it admits every pod",
     "memory limits": "its containers need no memory",
     "security contexts": "its containers run as nobody in particular",
 }

@@ -32,7 +32,6 @@ def test_further_namespaces(kwait: Bench) -> None:
     assert peer.get("cm/note")["metadata"]["namespace"] == peer.namespace
 
 
-@pytest.mark.needs("pod security")
 def test_what_pods_may_do_in_them(kwait: Bench) -> None:
     """The server holds pods to the level that was asked for."""
     strict = kwait.create_namespace("strict", pod_security="restricted:latest")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from e2e.raising import raises
 from e2e.workloads.manifest import hold_to_quota
 from pytest_kwait import WaitFailed
@@ -27,7 +25,6 @@ def of_account(name: str, account: str) -> dict[str, Any]:
     return made
 
 
-@pytest.mark.needs("pod security")
 def test_pod_security(kwait: Bench, wait_for_job_pods_running: Wait) -> None:
     """The refusal's own text; it does not heal by itself."""
     enforce = {"pod-security.kubernetes.io/enforce": "restricted"}

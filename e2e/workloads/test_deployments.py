@@ -182,7 +182,6 @@ def test_a_deployment_that_is_deleted(kwait: Bench, wait_for_deployment_complete
     gone.join()
 
 
-@pytest.mark.needs("pod security")
 def test_pods_that_pod_security_refuses(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
     """The refusal's own text, though there is no pod to ask; it does not heal by itself."""
     enforce = {"pod-security.kubernetes.io/enforce": "restricted"}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
 from pytest_kwait.simulator.admission.default_tolerations import DefaultTolerationSeconds
 from pytest_kwait.simulator.admission.namespace_lifecycle import NamespaceLifecycle
+from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
 from pytest_kwait.simulator.admission.service_account import ServiceAccount
@@ -31,6 +32,7 @@ class Admission:
         self._plugins: tuple[Plugin, ...] = (
             NamespaceLifecycle(api),
             ServiceAccount(api),
+            PodSecurity(api),
             Priority(api),
             DefaultTolerationSeconds(),
             ResourceQuota(api),

@@ -1,0 +1,217 @@
+"""PodSecurity: pods are held to the level that their namespace's labels name.
+
+Source: k8s.io/pod-security-admission admission/admission.go, policy/registry.go, k8s.io/kubernetes
+plugin/pkg/admission/security/podsecurity/admission.go.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.pod_security_levels import PREFIX, Level, policy_of
+from pytest_kwait.simulator.objects import labels_of, name_of, owner_of
+from pytest_kwait.simulator.status_error import invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kwait.simulator.admission.pod_security_findings import Check, Finding
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["PodSecurity"]
+
+_LATEST = 35
+"""The minor version that changed a check last."""
+
+_MOST_PODS = 3000
+_TEMPLATES = {
+    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
+    "daemonsets.apps": ("spec", "template"),
+    "deployments.apps": ("spec", "template"),
+    "jobs.batch": ("spec", "template"),
+    "podtemplates": ("template",),
+    "replicasets.apps": ("spec", "template"),
+    "replicationcontrollers": ("spec", "template"),
+    "statefulsets.apps": ("spec", "template"),
+}
+_OTHER_SUBRESOURCES = frozenset(
+    ("attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status")
+)
+
+
+class PodSecurity(Plugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def validate(self, attributes: Attributes) -> None:
+        """Refuse what the namespace does not allow, and warn of what it warns of.
+
+        Raises:
+            StatusError: 403 for a pod, 422 for labels of a namespace that say nothing.
+        """
+        bucket, obj = attributes.kind.bucket, attributes.obj
+        if obj is None:
+            return
+        if bucket == "namespaces":
+            if not attributes.subresource:
+                self._namespace(attributes, obj)
+        elif bucket == "pods":
+            if attributes.subresource not in _OTHER_SUBRESOURCES and (
+                attributes.old is None or _changes_containers(obj, attributes.old)
+            ):
+                self._check(attributes, obj, enforce=True)
+        elif bucket in _TEMPLATES and not attributes.subresource:
+            template: Obj = obj
+            for field in _TEMPLATES[bucket]:
+                template = template.get(field, {})
+            if template:
+                self._check(attributes, template, enforce=False)
+
+    def _check(self, attributes: Attributes, pod: Obj, *, enforce: bool) -> None:
+        namespace = self._api.find("namespaces", attributes.namespace)
+        if namespace is None:
+            return
+        labels = labels_of(namespace)
+        if not any(label.startswith(PREFIX) for label in labels):
+            return
+        policy, _ = policy_of(labels)
+        if enforce:
+            found = _findings(policy.enforce, pod)
+            if found:
+                raise attributes.forbidden(
+                    f'violates PodSecurity "{policy.enforce}": {_details(found)}'
+                )
+        found = _findings(policy.warn, pod)
+        if found:
+            text = f'would violate PodSecurity "{policy.warn}": {_details(found)}'
+            attributes.caller.warn(text)
+
+    def _namespace(self, attributes: Attributes, namespace: Obj) -> None:
+        labels = labels_of(namespace)
+        old = labels_of(attributes.old) if attributes.old is not None else {}
+        if attributes.old is not None and labels == old:
+            return
+        policy, errors = policy_of(labels)
+        before, errors_before = policy_of(old)
+        if errors and errors != errors_before:
+            kind = attributes.kind
+            raise invalid(kind.group, kind.kind, attributes.name, errors)
+        level, last = policy.enforce, before.enforce
+        if attributes.old is None or level == last or level.name == "privileged":
+            return
+        if level.minor == last.minor and not level.stricter_than(last):
+            return
+        for text in self._warnings(name_of(namespace), level):
+            attributes.caller.warn(text)
+
+    def _warnings(self, namespace: str, level: Level) -> list[str]:
+        """What a stricter level would refuse of the pods that are there."""
+        pods = _each_owner_first(self._api.list("pods", namespace))
+        names: dict[str, list[str]] = {}
+        for pod in pods[:_MOST_PODS]:
+            found = _findings(level, pod)
+            if found:
+                reasons = ", ".join(finding.reason for finding in found)
+                names.setdefault(reasons, []).append(name_of(pod))
+        texts = []
+        if len(pods) > _MOST_PODS:
+            texts.append(
+                "new PodSecurity enforce level only checked against the first "
+                f"{_MOST_PODS} of {len(pods)} existing pods"
+            )
+        if names:
+            texts.append(
+                f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce '
+                f'level "{level}"'
+            )
+        return texts + sorted(f"{_counted(pods)}: {reasons}" for reasons, pods in names.items())
+
+
+def _counted(names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    others = "1 other pod" if len(names) == 2 else f"{len(names) - 1} other pods"
+    return f"{min(names)} (and {others})"
+
+
+def _each_owner_first(pods: Iterable[Obj]) -> list[Obj]:
+    """The pods, those last whose owner has another one before."""
+    first, rest, owners = [], [], set()
+    for pod in pods:
+        owner = owner_of(pod)
+        if owner is not None and owner["uid"] in owners:
+            rest.append(pod)
+            continue
+        first.append(pod)
+        if owner is not None:
+            owners.add(owner["uid"])
+    return first + rest
+
+
+def _changes_containers(pod: Obj, old: Obj) -> bool:
+    """Whether what runs in the pod is another than before."""
+
+    def images(of: Obj, field: str) -> list[str]:
+        return [container.get("image", "") for container in of["spec"].get(field, ())]
+
+    if any(images(pod, field) != images(old, field) for field in ("containers", "initContainers")):
+        return True
+    before = {
+        container.get("name"): container.get("image")
+        for container in old["spec"].get("ephemeralContainers", ())
+    }
+    return any(
+        container.get("name") not in before
+        or before[container.get("name")] != container.get("image")
+        for container in pod["spec"].get("ephemeralContainers", ())
+    )
+
+
+def _findings(level: Level, pod: Obj) -> list[Finding]:
+    """What the level objects to; `pod` is a pod or a template."""
+    if level.name == "privileged":
+        return []
+    minor = _LATEST if level.minor is None else min(level.minor, _LATEST)
+    metadata, spec = pod.get("metadata", {}), pod.get("spec", {})
+    found = [check(metadata, spec) for check in _checks(level.name, minor)]
+    return [finding for finding in found if finding is not None]
+
+
+def _details(found: Iterable[Finding]) -> str:
+    return ", ".join(f"{one.reason} ({one.detail})" if one.detail else one.reason for one in found)
+
+
+@lru_cache(maxsize=128)
+def _checks(level: str, minor: int) -> tuple[Check, ...]:
+    """The checks of a level in a version, in the order in which they are told."""
+    # Not at import: hardly any namespace asks for them.
+    from pytest_kwait.simulator.admission.pod_security_baseline import BASELINE
+
+    chosen = _as_of(BASELINE, minor)
+    if level == "restricted":
+        from pytest_kwait.simulator.admission.pod_security_restricted import OVERRIDES, RESTRICTED
+
+        more = _as_of(RESTRICTED, minor)
+        for name in more:
+            chosen.pop(OVERRIDES.get(name, ""), None)
+        chosen.update(more)
+    return tuple(chosen.values())
+
+
+def _as_of(checks: dict[str, tuple[tuple[int, Check], ...]], minor: int) -> dict[str, Check]:
+    """The checks that there are in a version, as they are in it."""
+    chosen = {}
+    for name, versions in checks.items():
+        for since, check in versions:
+            if since <= minor:
+                chosen[name] = check
+    return chosen

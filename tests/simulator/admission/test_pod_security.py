@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.simulator.admission.pod_security_levels import Level, policy_of
+from pytest_kwait.simulator.caller import Caller
+from pytest_kwait.simulator.status_error import StatusError
+from tests.simulator.cluster import new_cluster, pod
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+
+Obj = dict[str, Any]
+
+_PREFIX = "pod-security.kubernetes.io/"
+_GOOD = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_GOOD_POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+@pytest.fixture
+def api() -> ClusterApi:
+    return new_cluster()
+
+
+def label(api: ClusterApi, **labels: str | None) -> list[str]:
+    """Label the namespace; the warnings that come."""
+    caller = Caller()
+    changed = api.get("namespaces", "default")
+    own = dict(changed["metadata"]["labels"])
+    for name, value in labels.items():
+        key = _PREFIX + name.replace("_", "-")
+        if value is None:
+            own.pop(key, None)
+        else:
+            own[key] = value
+    changed = {**changed, "metadata": {**changed["metadata"], "labels": own}}
+    api.update("namespaces", changed, caller=caller)
+    return caller.warnings
+
+
+def container(name: str = "c", **context: Any) -> Obj:
+    return {"name": name, "image": "x", "securityContext": context}
+
+
+def refused(api: ClusterApi, annotations: Obj | None = None, **spec: Any) -> str:
+    asked = pod(**spec)
+    asked["metadata"]["annotations"] = annotations or {}
+    with pytest.raises(StatusError) as error:
+        api.create("pods", asked, "default")
+    assert (error.value.code, error.value.reason) == (403, "Forbidden")
+    return error.value.message.partition('" is forbidden: violates PodSecurity ')[2]
+
+
+def test_a_namespace_without_labels_admits_every_pod(api: ClusterApi) -> None:
+    assert api.create("pods", pod(hostNetwork=True), "default")
+
+
+def test_the_hardened_pod_passes_every_level(api: ClusterApi) -> None:
+    label(api, enforce="restricted")
+    assert api.create(
+        "pods", pod(securityContext=_GOOD_POD, containers=[container(**_GOOD)]), "default"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (
+            {"hostNetwork": True, "hostPID": True, "hostIPC": True},
+            "host namespaces (hostNetwork=true, hostPID=true, hostIPC=true)",
+        ),
+        (
+            {
+                "containers": [container(privileged=True)],
+                "initContainers": [container("i", privileged=True)],
+            },
+            'privileged (containers "i", "c" must not set securityContext.privileged=true)',
+        ),
+        (
+            {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]},
+            'hostPath volumes (volume "h")',
+        ),
+        (
+            {
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": "x",
+                        "ports": [
+                            {"containerPort": 80, "hostPort": 80},
+                            {"containerPort": 9, "hostPort": 443},
+                        ],
+                    }
+                ]
+            },
+            'hostPort (container "c" uses hostPorts 443, 80)',
+        ),
+        (
+            {"containers": [container(capabilities={"add": ["NET_RAW", "CHOWN"]})]},
+            'non-default capabilities (container "c" must not include "NET_RAW" in '
+            "securityContext.capabilities.add)",
+        ),
+        (
+            {"containers": [container(procMount="Unmasked")]},
+            'procMount (container "c" must not set securityContext.procMount to "Unmasked")',
+        ),
+        (
+            {
+                "securityContext": {"seLinuxOptions": {"user": "u"}},
+                "containers": [container(seLinuxOptions={"type": "odd_t", "role": "r"})],
+            },
+            'seLinuxOptions (pod and container "c" set forbidden securityContext.seLinuxOptions: '
+            'type "odd_t"; user may not be set; role may not be set)',
+        ),
+        (
+            {
+                "securityContext": {"seccompProfile": {"type": "Unconfined"}},
+                "containers": [container(seccompProfile={"type": "Unconfined"})],
+            },
+            'seccompProfile (pod and container "c" must not set '
+            'securityContext.seccompProfile.type to "Unconfined")',
+        ),
+        (
+            {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
+            "forbidden sysctls (kernel.msgmax)",
+        ),
+        (
+            {"containers": [container(windowsOptions={"hostProcess": True})]},
+            'hostProcess (container "c" must not set '
+            "securityContext.windowsOptions.hostProcess=true)",
+        ),
+        (
+            {
+                "containers": [
+                    {"name": "c", "image": "x", "startupProbe": {"tcpSocket": {"host": "h"}}}
+                ]
+            },
+            'probe or lifecycle host (container "c" uses probe or lifecycle host "h")',
+        ),
+        (
+            {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}},
+            'forbidden AppArmor profile (pod must not set AppArmor profile type to "Unconfined")',
+        ),
+    ],
+)
+def test_what_baseline_refuses(api: ClusterApi, spec: Obj, why: str) -> None:
+    label(api, enforce="baseline")
+    assert refused(api, **spec) == f'"baseline:latest": {why}'
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (
+            {"containers": [container(capabilities={"drop": ["ALL"]})]},
+            'allowPrivilegeEscalation != false (container "c" must set '
+            "securityContext.allowPrivilegeEscalation=false)",
+        ),
+        (
+            {
+                "containers": [
+                    container(allowPrivilegeEscalation=False, capabilities={"add": ["A"]})
+                ]
+            },
+            'unrestricted capabilities (container "c" must set '
+            'securityContext.capabilities.drop=["ALL"]; container "c" must not include "A" in '
+            "securityContext.capabilities.add)",
+        ),
+        (
+            {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]},
+            'restricted volume types (volume "h" uses restricted volume type "hostPath")',
+        ),
+        (
+            {"containers": [container(**_GOOD, runAsNonRoot=False)]},
+            'runAsNonRoot != true (container "c" must not set securityContext.runAsNonRoot=false)',
+        ),
+        (
+            {"containers": [container(**_GOOD, runAsUser=0)]},
+            'runAsUser=0 (container "c" must not set runAsUser=0)',
+        ),
+        (
+            {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+            'runAsNonRoot != true (pod or container "c" must set '
+            "securityContext.runAsNonRoot=true)",
+        ),
+        (
+            {"securityContext": {"runAsNonRoot": True}},
+            'seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to '
+            '"RuntimeDefault" or "Localhost")',
+        ),
+        (
+            {"securityContext": {**_GOOD_POD, "seccompProfile": {"type": "Unconfined"}}},
+            'seccompProfile (pod must not set securityContext.seccompProfile.type to "Unconfined")',
+        ),
+    ],
+)
+def test_what_restricted_refuses_beyond_that(api: ClusterApi, spec: Obj, why: str) -> None:
+    label(api, enforce="restricted")
+    full = {"securityContext": _GOOD_POD, "containers": [container(**_GOOD)], **spec}
+    assert refused(api, **full) == f'"restricted:latest": {why}'
+
+
+@pytest.mark.parametrize(
+    ("version", "spec", "allowed"),
+    [
+        ("v1.7", {"securityContext": {"runAsNonRoot": True}}, True),
+        ("v1.8", {"securityContext": {"runAsNonRoot": True}}, False),
+        ("v1.34", {"hostUsers": False, "containers": [container(**_GOOD)]}, False),
+        ("v1.24", {"os": {"name": "windows"}, "securityContext": _GOOD_POD}, False),
+        ("v1.25", {"os": {"name": "windows"}, "securityContext": _GOOD_POD}, True),
+    ],
+)
+def test_the_rules_of_a_version(api: ClusterApi, version: str, spec: Obj, *, allowed: bool) -> None:
+    label(api, enforce="restricted", enforce_version=version)
+    if allowed:
+        assert api.create("pods", pod(**spec), "default")
+    else:
+        assert f'"restricted:{version}": ' in refused(api, **spec)
+
+
+def test_users_who_are_not_the_nodes_may_be_root(api: ClusterApi) -> None:
+    label(api, enforce="restricted")
+    spec = {
+        "hostUsers": False,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container(**_GOOD, runAsUser=0, procMount="Unmasked")],
+    }
+    assert refused(api, **spec).startswith('"restricted:latest": procMount (')
+    label(api, enforce="baseline")
+    assert api.create("pods", pod(**spec), "default")
+
+
+def test_annotations_of_old(api: ClusterApi) -> None:
+    label(api, enforce="baseline", enforce_version="v1.18")
+    seccomp = {"container.seccomp.security.alpha.kubernetes.io/c": "unconfined"}
+    assert refused(api, seccomp) == (
+        '"baseline:v1.18": seccompProfile (forbidden annotation '
+        'container.seccomp.security.alpha.kubernetes.io/c="unconfined")'
+    )
+    armor = {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}
+    assert refused(api, armor) == (
+        '"baseline:v1.18": forbidden AppArmor profile (annotation must not set AppArmor profile '
+        'type to "container.apparmor.security.beta.kubernetes.io/c="unconfined"")'
+    )
+
+
+def test_templates_are_warned_of(api: ClusterApi) -> None:
+    label(api, enforce="baseline")
+    labels = {"a": "b"}
+    template = {"metadata": {"labels": labels}, "spec": pod(hostPID=True)["spec"]}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    caller = Caller()
+    made = {"metadata": {"name": "d"}, "spec": spec}
+    api.create("deployments.apps", made, "default", caller=caller)
+    assert caller.warnings == [
+        'would violate PodSecurity "baseline:latest": host namespaces (hostPID=true)'
+    ]
+
+
+def test_a_level_that_only_warns(api: ClusterApi) -> None:
+    label(api, warn="baseline", warn_version="v1.30")
+    caller = Caller()
+    api.create("pods", pod(hostPID=True), "default", caller=caller)
+    assert caller.warnings == [
+        'would violate PodSecurity "baseline:v1.30": host namespaces (hostPID=true)'
+    ]
+
+
+def test_a_new_level_tells_of_the_pods_that_are_there(api: ClusterApi) -> None:
+    for name in ("b", "a", "c"):
+        api.create("pods", pod(name, hostPID=True), "default")
+    api.create("pods", pod("d", containers=[container(privileged=True)]), "default")
+    assert label(api, enforce="baseline") == [
+        'existing pods in namespace "default" violate the new PodSecurity enforce level '
+        '"baseline:latest"',
+        "a (and 2 other pods): host namespaces",
+        "d: privileged",
+    ]
+    assert label(api, enforce="privileged") == []
+
+
+def test_a_pod_that_is_there_already_may_be_labelled(api: ClusterApi) -> None:
+    api.create("pods", pod(hostPID=True), "default")
+    label(api, enforce="baseline")
+
+    def mark(changed: Obj) -> None:
+        changed["metadata"]["labels"] = {"a": "b"}
+
+    def other_image(changed: Obj) -> None:
+        changed["spec"]["containers"][0]["image"] = "y"
+
+    api.modify("pods", "p", "default", mark)
+    with pytest.raises(StatusError, match="violates PodSecurity"):
+        api.modify("pods", "p", "default", other_image)
+
+
+def test_labels_that_say_nothing(api: ClusterApi) -> None:
+    with pytest.raises(StatusError) as error:
+        label(api, enforce="tight", warn_version="1.2")
+    assert (error.value.code, error.value.message) == (
+        422,
+        'Namespace "default" is invalid: [metadata.labels[pod-security.kubernetes.io/enforce]: '
+        'Invalid value: "tight": must be one of privileged, baseline, restricted, '
+        'metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "1.2": must be '
+        '"latest" or "v1.x"]',
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "enforce", "warn"),
+    [
+        ({}, "privileged:latest", "privileged:latest"),
+        ({"enforce": "baseline"}, "baseline:latest", "baseline:latest"),
+        ({"enforce": "baseline", "enforce-version": "v1.9"}, "baseline:v1.9", "baseline:v1.9"),
+        ({"enforce": "baseline", "warn": "privileged"}, "baseline:latest", "privileged:latest"),
+        ({"enforce": "baseline", "warn-version": "v1.2"}, "baseline:latest", "baseline:v1.2"),
+        ({"enforce": "odd"}, "restricted:latest", "privileged:latest"),
+        ({"warn": "odd"}, "privileged:latest", "privileged:latest"),
+    ],
+)
+def test_what_labels_ask_for(labels: dict[str, str], enforce: str, warn: str) -> None:
+    policy, _ = policy_of({f"{_PREFIX}{key}": value for key, value in labels.items()})
+    assert (str(policy.enforce), str(policy.warn)) == (enforce, warn)
+
+
+def test_levels_are_ordered() -> None:
+    assert Level("restricted").stricter_than(Level("baseline", 9))
+    assert not Level("baseline").stricter_than(Level("baseline", 9))
