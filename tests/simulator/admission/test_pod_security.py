@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 _PREFIX = "pod-security.kubernetes.io/"
-_GOOD = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-_GOOD_POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+_GOOD: Obj = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_GOOD_POD: Obj = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_what_baseline_refuses(api: ClusterApi, spec: Obj, why: str) -> None:
 )
 def test_what_restricted_refuses_beyond_that(api: ClusterApi, spec: Obj, why: str) -> None:
     label(api, enforce="restricted")
-    full = {"securityContext": _GOOD_POD, "containers": [container(**_GOOD)], **spec}
+    full: Obj = {"securityContext": _GOOD_POD, "containers": [container(**_GOOD)], **spec}
     assert refused(api, **full) == f'"restricted:latest": {why}'
 
 
@@ -222,7 +222,7 @@ def test_the_rules_of_a_version(api: ClusterApi, version: str, spec: Obj, *, all
 
 def test_users_who_are_not_the_nodes_may_be_root(api: ClusterApi) -> None:
     label(api, enforce="restricted")
-    spec = {
+    spec: Obj = {
         "hostUsers": False,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container(**_GOOD, runAsUser=0, procMount="Unmasked")],
