@@ -80,7 +80,8 @@ class Jobs:
         cluster = self._bench.cluster
         command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += [f"--kwait-kubeconfig={cluster.kubeconfig}", f"--kwait-run-id={name}"]
-        command += [f"--kwait-namespace={self._bench.namespace}", "--kwait-heartbeat=2s", *options]
+        command += [f"--kwait-namespace={self._bench.namespace}", "--kwait-heartbeat=2s"]
+        command += ["--kwait-janitor=false", *options]
         if cluster.context:
             command.append(f"--kwait-context={cluster.context}")
         hidden = ("KWAIT_", "PYTEST_")
