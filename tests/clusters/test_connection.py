@@ -105,8 +105,8 @@ def test_stopping_stops_nothing(file: Path, server: Server) -> None:
             "running, and is this the context you mean? To look: {kubectl} version",
         ),
         (
-            DeadlineExceeded("GET /api: no complete answer within 10s"),
-            "{start} cannot be reached: Timeout: no answer within 10s; is it "
+            DeadlineExceeded("GET /api: no complete answer within 30s"),
+            "{start} cannot be reached: Timeout: no answer within 30s; is it "
             "running, and is this the context you mean? To look: {kubectl} version",
         ),
         (
