@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ConnectedCluster"]
 
 _ANSWER_LIMIT = 30.0
-"""Seconds that a server has to answer: one that is there may be slow when many runs begin at once."""
+"""Seconds that a server has to answer: many runs may begin at once."""
 
 
 class ConnectedCluster:

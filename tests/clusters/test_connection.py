@@ -77,7 +77,7 @@ def test_checking_asks_twice_in_our_name_and_remembers_the_version(
     cluster = connected(file)
     cluster.check()
     assert server.asked == ["GET /api", "GET /version"]
-    assert server.limits == [10.0, 10.0]
+    assert server.limits == [30.0, 30.0]
     assert cluster.version == "v1.36.2"
     assert len(server.asked) == 2
 
