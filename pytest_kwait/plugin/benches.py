@@ -14,7 +14,7 @@ from pytest_kwait.plugin.outcomes import Placement, is_kept, placements, report_
 from pytest_kwait.plugin.running import allowance_of, running_item
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.sharding import shard_text
-from pytest_kwait.plugin.sweeping import departed
+from pytest_kwait.plugin.sweeping import departed, stayed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -223,6 +223,7 @@ def bench_at(
     finally:
         kept = is_kept(config, node, settings_of(node))
         problems = bench.close(keep=kept)
+        stayed(config, owner.test, bench.left)
         if problems:
             left = (
                 "kept, though the cluster does not say for how long"

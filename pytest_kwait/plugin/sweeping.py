@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _lines_key = pytest.StashKey[list[str]]()
 _untidy_key = pytest.StashKey[bool]()
+_stayed_key = pytest.StashKey[list[str]]()
 _going_key = pytest.StashKey[dict[int, dict[str, str]]]()
 
 _CONTROLLER = 0
@@ -27,6 +28,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     if error is not None or output is None:
         node.config.stash[_untidy_key] = True
     departed(node.config, _CONTROLLER, (output or {}).get("kwait_going", {}))
+    node.config.stash.setdefault(_stayed_key, []).extend((output or {}).get("kwait_stayed", []))
 
 
 @pytest.hookimpl(trylast=True)
@@ -36,14 +38,15 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     output = getattr(config, "workeroutput", None)
     if output is not None:
         output["kwait_going"] = config.stash.get(_going_key, {}).pop(_CONTROLLER, {})
+        output["kwait_stayed"] = config.stash.get(_stayed_key, [])
     # Whoever has interrupted the run does not want to wait.
     patient = exitstatus != pytest.ExitCode.INTERRUPTED
     config.stash.setdefault(_lines_key, []).extend(_end(config, patient=patient))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say what the janitor did, where it did anything."""
-    for line in config.stash.get(_lines_key, []):
+    """Say what tests have left on its way out, and what the janitor did."""
+    for line in (*config.stash.get(_stayed_key, []), *config.stash.get(_lines_key, [])):
         terminalreporter.line(line)
 
 
@@ -63,6 +66,20 @@ def departed(config: pytest.Config, place: int, going: Mapping[str, str]) -> Non
     """
     if going:
         config.stash.setdefault(_going_key, {}).setdefault(place, {}).update(going)
+
+
+def stayed(config: pytest.Config, owner: str, left: Iterable[str]) -> None:
+    """Note what was still on its way out when a test was over, to tell it at the end of the run.
+
+    Args:
+        config: the run.
+        owner: the test, or what shares a bench.
+        left: what each wait for it has said, a line each.
+    """
+    lines = [f"  {line}" for line in left]
+    if lines:
+        first = f"kwait: what {owner} has made is not gone; the server goes on trying:"
+        config.stash.setdefault(_stayed_key, []).extend([first, *lines])
 
 
 def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:

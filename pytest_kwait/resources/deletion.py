@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
 
-__all__ = ["Gone", "Propagation", "delete_and_wait"]
+__all__ = ["Gone", "Propagation", "delete_and_wait", "wait_for_gone"]
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 """What happens to what an object owns: removed after it, removed before it, or left alone."""
@@ -189,3 +189,32 @@ def delete_and_wait(
             raise
     condition = Gone(resource, where, name, uid, None if propagation == "Orphan" else selector)
     wait_for_condition(session, condition, settings, deadline)
+
+
+def wait_for_gone(
+    client: ApiClient,
+    namespace: str,
+    resource: Resource,
+    name: str,
+    uid: str,
+    **options: Unpack[WaitOptions],
+) -> None:
+    """Return once an object that was asked to go is gone; another one of its name does not count.
+
+    Args:
+        client: the official client.
+        namespace: where it is; without meaning for cluster-scoped kinds.
+        resource: its kind.
+        name: its name.
+        uid: its UID.
+        **options: `timeout` (default: `pod_client_deletion`, 3 minutes) and the other options of
+            every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an option that cannot be meant.
+        WaitTimeout: it is there at the limit; names finalizers.
+    """
+    settings = resolve(options, timeout="pod_client_deletion")
+    where = namespace if resource.namespaced else None
+    wait_for_condition(Session.of(client), Gone(resource, where, name, uid), settings)

@@ -134,6 +134,7 @@ VERB_ROWS = (
         "deletion",
         "pod_deletion",
     ),
+    ("wait_for_gone", "resource, name, uid", "what is to go", "deletion", "pod_client_deletion"),
     ("wait_for_created", "made, condition=None", "what was created", "creation", "pod"),
 )
 """Rows of the same shape of what does something first; no fixture and no marker is made of them."""

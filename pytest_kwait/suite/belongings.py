@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.api.resource import REPLICATION_CONTROLLERS
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
@@ -18,6 +19,7 @@ from pytest_kwait.wait.interruption import DeadlineExceeded
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pytest_kwait.api.bodies import Propagation
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
@@ -72,11 +74,17 @@ class Belongings:
     def __len__(self) -> int:
         return len(self._objects)
 
-    def delete(self, deadline: Callable[[], Deadline]) -> list[str]:
+    def delete(
+        self,
+        deadline: Callable[[], Deadline],
+        see_off: Callable[[Belonging], None] | None = None,
+    ) -> list[str]:
         """Ask for the deletion of everything that was added; forgets what is on its way.
 
         Args:
             deadline: makes the limit of one request.
+            see_off: called with what is not gone at once, before what was made before it is asked
+                to go; with what it owns it goes then as a whole. None to wait for nothing.
 
         Returns:
             what could not be deleted, each with its reason.
@@ -84,9 +92,14 @@ class Belongings:
         problems = []
         while self._objects:
             belonging = self._objects.pop()
-            problem = delete_by_uid(self._session, belonging, deadline())
+            policy: Propagation = "Background"
+            if see_off is not None and _owns_others(belonging.resource):
+                policy = "Foreground"
+            problem, stays = _asked_to_go(self._session, belonging, deadline(), policy)
             if problem is not None:
                 problems.append(f"{belonging}: {problem}")
+            elif stays and see_off is not None:
+                see_off(belonging)
         return problems
 
     def keep(self, notes: Mapping[str, str], deadline: Callable[[], Deadline]) -> list[str]:
@@ -123,24 +136,38 @@ class Belongings:
 
 def delete_by_uid(session: Session, belonging: Belonging, deadline: Deadline) -> str | None:
     """Ask for the deletion of one object; None if it is on its way or gone, else what kept it."""
+    return _asked_to_go(session, belonging, deadline, "Background")[0]
+
+
+def _asked_to_go(
+    session: Session, belonging: Belonging, deadline: Deadline, policy: Propagation
+) -> tuple[str | None, bool]:
+    """Return what kept an object from going, and whether it was still there on its way."""
     try:
-        retrying(
+        answer = retrying(
             lambda deadline: session.delete(
                 belonging.resource,
                 belonging.name,
                 belonging.namespace,
                 uid=belonging.uid,
-                propagation_policy="Background",
+                propagation_policy=policy,
                 deadline=deadline,
             ),
             deadline,
         )
     except ApiError as error:
         # Gone already, or a namesake with another UID, which is not ours.
-        return None if error.status in (404, 409) else str(error)
+        return None if error.status in (404, 409) else str(error), False
     except DeadlineExceeded as error:
-        return str(error)
-    return None
+        return str(error), False
+    return None, bool((answer.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def _owns_others(resource: Resource) -> bool:
+    """Whether objects of a kind may have others that go with them: workloads, custom resources."""
+    if resource == REPLICATION_CONTROLLERS or resource.group in ("apps", "batch"):
+        return True
+    return "." in resource.group and not resource.group.endswith(".k8s.io")
 
 
 def stamped(

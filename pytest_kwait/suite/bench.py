@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kwait.api.resource import EVENTS
-from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, WaitTimeout
 from pytest_kwait.resources.catalogue import VERBS, WAITS
 from pytest_kwait.suite.bound_wait import BoundWait
 from pytest_kwait.suite.further import read_request
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.resources.combinators import Given
     from pytest_kwait.resources.held_tests import Held
+    from pytest_kwait.suite.belongings import Belonging
     from pytest_kwait.suite.bound_wait import Terms
     from pytest_kwait.suite.further import Maker
     from pytest_kwait.suite.owners import Owner
@@ -76,7 +78,11 @@ class Bench(PodVerbs, WorkloadVerbs):
             owned=owned,
             deadline=self._deadline,
             established=lambda crd: self._bound("wait_for_crd_established")(crd),
+            gone=self._gone,
         )
+        self._owned = owned
+        self.left: Problems = []
+        """What was asked to go when it was closed, and was still there when its time was up."""
 
     def __repr__(self) -> str:
         return f"<Bench {self.namespace} on {self.cluster.provider}>"
@@ -102,7 +108,9 @@ class Bench(PodVerbs, WorkloadVerbs):
     def apply(self, *sources: Source) -> Objects:
         """Apply manifests on the server's side, in order; return what the server made of them.
 
-        What follows a CustomResourceDefinition waits until the server serves it.
+        What follows a CustomResourceDefinition waits until the server serves it. Where one of the
+        same name is being deleted, this waits until that is gone (`pod_client_deletion`, 3
+        minutes), unless the manifest says finalizers: then it is meant for the one that goes.
 
         Args:
             *sources: paths (relative to the test's file, then to rootdir), YAML text, dicts, lists.
@@ -110,11 +118,14 @@ class Bench(PodVerbs, WorkloadVerbs):
         Raises:
             InvalidManifest: a manifest cannot be used; names file, document and line.
             ApiError: refused by the server; a note names the manifest.
+            WaitTimeout: one of the same name is being deleted, and does not go away.
         """
         return self._writer.apply(read_manifests(sources, self._folders()))
 
     def create(self, *sources: Source) -> Objects:
         """Create the objects of manifests, in order; return them as the server made them.
+
+        Where one of the same name is being deleted, this waits as `apply` does.
 
         Args:
             *sources: as for `apply`; `metadata.generateName` will do.
@@ -122,6 +133,7 @@ class Bench(PodVerbs, WorkloadVerbs):
         Raises:
             InvalidManifest: a manifest cannot be used; names file, document and line.
             ApiError: refused by the server, or there already; a note names the manifest.
+            WaitTimeout: one of the same name is being deleted, and does not go away.
         """
         return self._writer.create(read_manifests(sources, self._folders()))
 
@@ -308,7 +320,37 @@ class Bench(PodVerbs, WorkloadVerbs):
         """
         self._forwards.close()
         self.informers.stop()
-        return self._writer.keep() if keep else self._writer.delete()
+        if keep:
+            return self._writer.keep()
+        # Where the next test works in the same namespace it is not to meet what this one has made.
+        return self._writer.delete(None if self._owned else self._farewell())
+
+    def _gone(
+        self, resource: Resource, namespace: str | None, name: str, uid: str, **options: Any
+    ) -> None:
+        wait = BoundWait(VERBS["wait_for_gone"], self._terms())
+        wait(resource, name, uid, namespace=namespace, **options)
+
+    def _farewell(self) -> Callable[[Belonging], None] | None:
+        """Return what waits until an object is gone, for all of them within one limit."""
+        limit = self.settings.deletion_wait
+        if not limit:
+            return None
+        deadline = Deadline.after(limit, self._session.clock)
+
+        def see_off(going: Belonging) -> None:
+            if deadline.expired:
+                return
+            limit = max(round(deadline.remaining, 1), 0.1)
+            where = (going.resource, going.namespace, going.name, going.uid)
+            try:
+                self._gone(*where, timeout=limit)
+            except WaitTimeout as error:
+                self.left.append(error.args[0])
+            except ApiError as error:
+                self.left.append(f"{going}: whether it is gone cannot be seen: {error}")
+
+        return see_off
 
 
 def _typed(resource: Resource, listed: ObjectList) -> Objects:

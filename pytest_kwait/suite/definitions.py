@@ -210,7 +210,8 @@ _ALL = (
         120.0,
         "DURATION",
         "how long the end of the run waits there until its namespaces are gone, and names what "
-        "holds those that are not; 0 for not at all",
+        "holds those that are not; with --kwait-namespace, how long the end of each test waits for "
+        "what it has made; 0 for not at all",
     ),
     Definition(
         "keep",

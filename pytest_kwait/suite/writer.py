@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.resource import CUSTOM_RESOURCE_DEFINITIONS
 from pytest_kwait.engine.creation import create
 from pytest_kwait.engine.error_policy import retrying
-from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitTimeout
 from pytest_kwait.suite.belongings import Belongings
 from pytest_kwait.suite.heartbeat import kind_name
 from pytest_kwait.suite.manifests import Document, InvalidManifest
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.suite.belongings import Belonging
     from pytest_kwait.suite.owners import Owner
 
 __all__ = ["Writer"]
@@ -36,6 +37,8 @@ class Writer:
         deadline: makes the limit of one request.
         established: called with the name of a CustomResourceDefinition; returns once it is
             served.
+        gone: called with kind, namespace, name and UID of what is being deleted; returns once it
+            is gone.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Writer:
         owned: bool,
         deadline: Callable[[], Deadline],
         established: Callable[[str], object],
+        gone: Callable[[Resource, str | None, str, str], object],
     ) -> None:
         self._session = session
         self._namespace = namespace
@@ -54,6 +58,7 @@ class Writer:
         self._owned = owned
         self._deadline = deadline
         self._established = established
+        self._gone = gone
         self._belongings = Belongings(session)
 
     def apply(self, documents: list[Document]) -> list[dict[str, Any]]:
@@ -62,6 +67,7 @@ class Writer:
         Raises:
             InvalidManifest: an unknown kind, or an object without a name.
             ApiError: refused by the server; a note names the manifest.
+            WaitTimeout: one of the same name is being deleted, and does not go away.
         """
         for document in documents:
             if "name" not in document.object["metadata"]:
@@ -74,6 +80,7 @@ class Writer:
         Raises:
             InvalidManifest: an unknown kind.
             ApiError: refused by the server, or there already; a note names the manifest.
+            WaitTimeout: one of the same name is being deleted, and does not go away.
         """
         return self._each(documents, self._create)
 
@@ -86,13 +93,17 @@ class Writer:
         notes = kept_notes(self._session.clock.time())
         return self._belongings.keep(notes, self._deadline)
 
-    def delete(self) -> list[str]:
+    def delete(self, see_off: Callable[[Belonging], None] | None = None) -> list[str]:
         """Ask for the deletion of what does not go away with the namespace, last made first.
+
+        Args:
+            see_off: called with each that is not gone at once, before the next one; None to wait
+                for nothing.
 
         Returns:
             what could not be deleted, each with its reason.
         """
-        return self._belongings.delete(self._deadline)
+        return self._belongings.delete(self._deadline, see_off)
 
     def _each(
         self,
@@ -106,7 +117,7 @@ class Writer:
             place = (own or self._namespace) if resource.namespaced else None
             try:
                 written.append(write(resource, document.object, place))
-            except ApiError as error:
+            except (ApiError, WaitTimeout) as error:
                 error.add_note(f"{document.title} of {document.place}")
                 raise
             if resource.kind == CUSTOM_RESOURCE_DEFINITIONS.kind and number < len(documents):
@@ -126,43 +137,88 @@ class Writer:
     def _apply(
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
     ) -> dict[str, Any]:
-        foreign = self._outlives(resource, namespace) and not self._exists(resource, obj, namespace)
-        labelled = self._sealed(resource, obj, namespace) if foreign else obj
-        applied = retrying(
-            lambda deadline: self._session.apply(resource, labelled, namespace, deadline=deadline),
+        outlives = self._outlives(resource, namespace)
+        # Who says finalizers means what is there: giving them up lets it go.
+        meant = "finalizers" in obj["metadata"]
+        while True:
+            # What was there before us must be there after us, and without our labels.
+            there = self._found(resource, obj, namespace) if outlives else None
+            if there is not None and _is_going(there) and not meant:
+                self._await_room(resource, namespace, there)
+                there = None
+            foreign = outlives and there is None
+            labelled = self._sealed(resource, obj, namespace) if foreign else obj
+            applied = self._applied(resource, labelled, namespace)
+            if meant or not _is_going(applied):
+                if foreign:
+                    self._belongings.add(resource, applied)
+                return applied
+            self._await_room(resource, namespace, applied)
+
+    def _applied(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any]:
+        return retrying(
+            lambda deadline: self._session.apply(resource, obj, namespace, deadline=deadline),
             self._deadline(),
         )
-        if foreign:
-            self._belongings.add(resource, applied)
-        return applied
 
     def _create(
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
     ) -> dict[str, Any]:
         foreign = self._outlives(resource, namespace)
         labelled = self._sealed(resource, obj, namespace) if foreign else obj
-        created = create(self._session, resource, labelled, namespace, self._deadline())
+        while True:
+            try:
+                created = create(self._session, resource, labelled, namespace, self._deadline())
+            except ApiError as error:
+                created = self._in_the_way(resource, obj, namespace, error)
+            if not _is_going(created):
+                break
+            self._await_room(resource, namespace, created)
         if foreign:
             self._belongings.add(resource, created)
         return created
+
+    def _in_the_way(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None, refusal: ApiError
+    ) -> dict[str, Any]:
+        """Return what is being deleted and has the name that is wanted; else raise the refusal."""
+        if refusal.reason != "AlreadyExists" or "name" not in obj["metadata"]:
+            raise refusal
+        try:
+            there = self._found(resource, obj, namespace)
+        except ApiError:
+            raise refusal from None
+        if there is None or not _is_going(there):
+            raise refusal
+        return there
+
+    def _await_room(self, resource: Resource, namespace: str | None, going: dict[str, Any]) -> None:
+        metadata = going["metadata"]
+        try:
+            self._gone(resource, namespace, metadata["name"], metadata["uid"])
+        except WaitTimeout as error:
+            error.add_note("none of that name can be made as long as it is there")
+            raise
 
     def _outlives(self, resource: Resource, namespace: str | None) -> bool:
         """Whether what is written there stays when our namespace goes."""
         return not (resource.namespaced and self._owned and namespace == self._namespace)
 
-    def _exists(self, resource: Resource, obj: dict[str, Any], namespace: str | None) -> bool:
-        # What was there before us must be there after us, and without our labels.
+    def _found(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any] | None:
         name = obj["metadata"]["name"]
         try:
-            retrying(
+            return retrying(
                 lambda deadline: self._session.get(resource, name, namespace, deadline=deadline),
                 self._deadline(),
             )
         except ApiError as error:
             if error.status == 404:
-                return False
+                return None
             raise
-        return True
 
     def _sealed(
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
@@ -174,3 +230,7 @@ class Writer:
             pulse.record(kind_name(resource))
         now = self._session.clock.time()
         return sealed(self._owner, resource, obj, namespace, now, heartbeat)
+
+
+def _is_going(obj: dict[str, Any]) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))

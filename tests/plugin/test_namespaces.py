@@ -285,6 +285,61 @@ def test_nobody_waits_who_does_not_want_to(
     assert "gone" not in result.stdout.str()
 
 
+_HELD = """
+import pytest
+
+
+@pytest.fixture(scope="session")
+def kwait_cluster(kwait_cluster):
+    transport = kwait_cluster.transport
+    transport.objects["/api/v1/namespaces/team"] = {"metadata": {"name": "team", "uid": "t"}}
+    delete = transport._delete
+
+    def hold(path, options):
+        found = transport.objects[path]
+        if not found["metadata"].get("finalizers"):
+            return delete(path, options)
+        found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        return transport._answer(found)
+
+    transport._delete = hold
+    return kwait_cluster
+
+
+def note(name, **metadata):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+
+
+def test_it(kwait):
+    kwait.create(note("free"), note("held", finalizers=["example.com/hold"]))
+
+
+def test_other(kwait):
+    kwait.create(note("other"))
+"""
+
+
+@_WORKERS
+def test_what_stays_of_a_test_in_a_given_namespace_is_told_at_the_end(
+    pytester: pytest.Pytester, fake_cluster: Log, workers: list[str]
+) -> None:
+    pytester.makepyfile(test_it=_HELD)
+    result = pytester.runpytest("--kwait-namespace=team", "--kwait-deletion-wait=300ms", *workers)
+    # What is left is no failure of a test.
+    assert result.ret == pytest.ExitCode.OK
+    lines = result.stdout.str().splitlines()
+    start = lines.index(
+        "kwait: what test_it.py::test_it has made is not gone; the server goes on trying:"
+    )
+    assert lines[start + 1] == (
+        "  configmap team/held did not go away within 300ms: being deleted, held by "
+        "example.com/hold"
+    )
+    assert sum("the server goes on trying" in line for line in lines) == 1
+    gone = re.findall("DELETE .*/configmaps/(.*)\n", fake_cluster())
+    assert sorted(gone) == ["free", "held", "other"]
+
+
 _SHARED = given("""
 FILE = Path(os.environ["FAKE_LOG"])
 
