@@ -1,4 +1,4 @@
-"""The certificate of the server, and the kubeconfig that leads to it.
+"""The certificates of the server and of users, and the kubeconfig that leads to it.
 
 One authority per process: nothing secret is kept on disk but the kubeconfig itself.
 """
@@ -9,14 +9,21 @@ import base64
 import json
 import os
 import ssl
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from pytest_kwait.simulator.users import User
 
 __all__ = ["Authority", "write_kubeconfig"]
 
 CONTEXT = "kwait"
+_VALID = timedelta(days=365)
+_EARLIER = timedelta(hours=1)
+"""How much slower than ours a clock may be."""
 
 
 class Authority:
@@ -35,9 +42,52 @@ class Authority:
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.set_alpn_protocols(["http/1.1"])
         certificate.configure_cert(self.tls)
+        # Who shows a certificate of ours is the user that it names; nobody has to show one.
+        authority.configure_trust(self.tls)
+        self.tls.verify_mode = ssl.CERT_OPTIONAL
+        self._key_pem = authority.private_key_pem.bytes()
+
+    def client_certificate(self, user: User, now: float) -> tuple[str, str]:
+        """A certificate for a user from `now` on for a year, and its key, both as PEM."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+        issuer = x509.load_pem_x509_certificate(self.pem.encode())
+        issuer_key = serialization.load_pem_private_key(self._key_pem, None)
+        if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
+            raise TypeError("the authority's key is of an unexpected kind")
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
+        names.append(x509.NameAttribute(NameOID.COMMON_NAME, user.name))
+        start = datetime.fromtimestamp(now, UTC)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name(names))
+            .issuer_name(issuer.subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(start - _EARLIER)
+            .not_valid_after(start + _VALID)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+            .sign(issuer_key, hashes.SHA256())
+        )
+        written = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        return certificate.public_bytes(serialization.Encoding.PEM).decode(), written.decode()
 
 
-def write_kubeconfig(path: Path, server: str, ca: str, tokens: dict[str, str]) -> None:
+def write_kubeconfig(
+    path: Path,
+    server: str,
+    ca: str,
+    tokens: Mapping[str, str],
+    certificates: Mapping[str, tuple[str, str]] | None = None,
+) -> None:
     """Write the file whole or not at all, readable by its owner alone.
 
     Args:
@@ -45,11 +95,18 @@ def write_kubeconfig(path: Path, server: str, ca: str, tokens: dict[str, str]) -
         server: the server's URL.
         ca: its certificate authority as PEM.
         tokens: bearer tokens by user; the first user's context is the current one.
+        certificates: client certificates and their keys as PEM, by user.
 
     Raises:
         OSError: the folder cannot be written to.
     """
-    names = list(tokens)
+    users = {name: {"token": token} for name, token in tokens.items()}
+    for name, (certificate, key) in (certificates or {}).items():
+        users[name] = {
+            "client-certificate-data": base64.b64encode(certificate.encode()).decode(),
+            "client-key-data": base64.b64encode(key.encode()).decode(),
+        }
+    names = list(users)
     contexts = {CONTEXT if index == 0 else name: name for index, name in enumerate(names)}
     content = {
         "apiVersion": "v1",
@@ -63,7 +120,7 @@ def write_kubeconfig(path: Path, server: str, ca: str, tokens: dict[str, str]) -
                 },
             }
         ],
-        "users": [{"name": name, "user": {"token": token}} for name, token in tokens.items()],
+        "users": [{"name": name, "user": user} for name, user in users.items()],
         "contexts": [
             {"name": context, "context": {"cluster": CONTEXT, "user": user}}
             for context, user in contexts.items()

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from pytest_kwait.simulator.users import User
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["Caller", "internal"]
 
@@ -17,6 +22,8 @@ class Caller:
     Args:
         user: the user's name, as reviews and refusals show it.
         groups: the groups that the user is in.
+        uid: the user's own id; empty where there is none.
+        extra: what else authentication knows of the user.
         manager: the field manager that the write is recorded under; empty records nothing.
         dry_run: everything happens but the storing.
         field_validation: what is done about fields that the kind does not have.
@@ -25,10 +32,26 @@ class Caller:
 
     user: str = "system:kube-controller-manager"
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     manager: str = ""
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def identity(self) -> User:
+        """The user, as authorization judges them."""
+        return User(self.user, self.groups, self.uid, self.extra)
+
+    def become(self, user: User) -> None:
+        """Act as that user from here on."""
+        self.user, self.groups, self.uid, self.extra = (
+            user.name,
+            user.groups,
+            user.uid,
+            user.extra,
+        )
 
     def warn(self, text: str) -> None:
         """Tell the client something; once is enough."""

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.chain import Admission
 from pytest_kwait.simulator.admission.priority import system_classes
+from pytest_kwait.simulator.authentication.service_accounts import AccountTokens
+from pytest_kwait.simulator.authorization.bootstrap import install_roles
+from pytest_kwait.simulator.authorization.rbac import Rbac
 from pytest_kwait.simulator.binding import bound
 from pytest_kwait.simulator.caller import Caller, internal
 from pytest_kwait.simulator.crds import Definitions
@@ -52,6 +55,8 @@ class ClusterApi:
         self.admission = Admission(self)
         self.addresses = ServiceAddresses(self)
         self.kubelets: dict[str, Kubelet] = {}
+        self.rbac = Rbac(self)
+        self.accounts = AccountTokens(self)
         self.root_ca = ""
         """The certificate authority that clients inside the cluster trust, as PEM."""
         self._writes = Writes(self)
@@ -67,6 +72,7 @@ class ClusterApi:
             self.create("namespaces", {"metadata": {"name": name}})
         for found in system_classes():
             self.create("priorityclasses.scheduling.k8s.io", found)
+        install_roles(self)
         self.store.forget_history()
 
     # -- reading

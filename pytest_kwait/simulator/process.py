@@ -18,6 +18,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.authentication.token_file import TokenFileError, read_token_file
+from pytest_kwait.simulator.authentication.user_options import read_users
 from pytest_kwait.simulator.authority import Authority, write_kubeconfig
 from pytest_kwait.simulator.cluster_api import ClusterApi
 from pytest_kwait.simulator.http.app import ApiServer
@@ -49,6 +51,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--port", type=int, default=0, help="port on loopback (default: a free one)"
     )
     parser.add_argument("--kubeconfig", type=Path, required=True, help="the file to write")
+    parser.add_argument("--token-auth-file", type=Path, help="further users and their tokens")
+    parser.add_argument(
+        "--user", action="append", default=[], help="NAME or NAME=GROUP,... who gets a certificate"
+    )
     parser.add_argument("--ready-fd", type=int, help="a line goes here once nodes are Ready")
     parser.add_argument("--owner-fd", type=int, help="end when this pipe closes")
     parser.add_argument("--owner-folder", type=Path, help="a folder to remove when told to end")
@@ -57,6 +63,15 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--nodes must not be negative")
     if not 0 <= arguments.port <= 65535:
         parser.error("--port must be between 0 and 65535")
+    file = arguments.token_auth_file
+    try:
+        arguments.tokens = {} if file is None else read_token_file(file)
+    except TokenFileError as error:
+        parser.error(f"--token-auth-file: {error}")
+    try:
+        arguments.users = read_users(arguments.user)
+    except ValueError as error:
+        parser.error(f"--user: {error}")
     return arguments
 
 
@@ -75,9 +90,8 @@ async def serve(arguments: argparse.Namespace) -> int:
     api.root_ca = authority.pem
     api.bootstrap()
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-    credentials = Credentials(
-        {admin: User("kubernetes-admin", (ADMINS,)), powerless: User("powerless")}
-    )
+    own = {admin: User("kubernetes-admin", (ADMINS,)), powerless: User("powerless")}
+    credentials = Credentials({**arguments.tokens, **own})
     server = ApiServer(api, credentials)
     try:
         port = await server.start(HOST, arguments.port, authority.tls)
@@ -89,7 +103,13 @@ async def serve(arguments: argparse.Namespace) -> int:
         await _nodes_ready(api, arguments.nodes)
         url = f"https://{HOST}:{port}"
         tokens = {"kwait-admin": admin, "kwait-powerless": powerless}
-        write_kubeconfig(arguments.kubeconfig, url, authority.pem, tokens)
+        for token, user in arguments.tokens.items():
+            tokens.setdefault(user.name, token)
+        now = api.clock.time()
+        certificates = {
+            user.name: authority.client_certificate(user, now) for user in arguments.users
+        }
+        write_kubeconfig(arguments.kubeconfig, url, authority.pem, tokens, certificates)
         if arguments.ready_fd is not None:
             os.write(arguments.ready_fd, f"ready {url}\n".encode())
             os.close(arguments.ready_fd)

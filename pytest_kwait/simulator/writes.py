@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
+from pytest_kwait.simulator.authorization.escalation import check_escalation
 from pytest_kwait.simulator.names import generate_name, new_uid
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.ownership import record_update
@@ -70,7 +71,8 @@ class Writes:
         kind = self._api.kinds[kind.bucket] if kind.bucket != kind.qualified else kind
         strategy = self._api.strategy(kind)
         metadata = new["metadata"]
-        _check_namespace(kind, metadata, namespace or namespace_of(new))
+        namespace = namespace or namespace_of(new)
+        _check_namespace(kind, metadata, namespace)
         if metadata.get("resourceVersion"):
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         asked = Attributes(
@@ -84,6 +86,7 @@ class Writes:
             caller,
         )
         self._api.admission.admit(asked)
+        check_escalation(self._api.rbac, kind, new, None, namespace, caller)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
         metadata["uid"] = new_uid()
@@ -133,6 +136,7 @@ class Writes:
         strategy, old = self._api.strategy(kind), entry.obj
         metadata, before = new["metadata"], old["metadata"]
         name = name_of(old)
+        check_escalation(self._api.rbac, kind, new, old, namespace_of(old), caller)
         _check_namespace(kind, metadata, namespace_of(old))
         check_version(strategy, metadata, before)
         _keep_server_fields(metadata, before)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.controllers.account_tokens import AccountTokenSecrets
+from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregation
 from pytest_kwait.simulator.controllers.deployments import DeploymentController
 from pytest_kwait.simulator.controllers.garbage_collector import GarbageCollector
 from pytest_kwait.simulator.controllers.jobs import ExpiryController, JobController
@@ -38,6 +40,8 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     """
     NamespaceContents(api)
     NamespaceDeletion(api)
+    ClusterRoleAggregation(api)
+    AccountTokenSecrets(api)
     pods = Dependents(api, "pods")
     replica_sets = Dependents(api, "replicasets.apps")
     ReplicaController(api, REPLICATION_CONTROLLERS, pods)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.simulator.http.answer import failure, text_answer
-from pytest_kwait.simulator.http.auth import authorize_path
+from pytest_kwait.simulator.http.answer import failure, json_answer, text_answer
+from pytest_kwait.simulator.http.auth import Gate
 from pytest_kwait.simulator.http.discovery import serve_discovery
 from pytest_kwait.simulator.http.handlers import Resources
 from pytest_kwait.simulator.http.openapi import serve_openapi
@@ -31,6 +31,8 @@ __all__ = ["ApiServer"]
 _MOST_BODY = 3 * 1024 * 1024
 _HEALTH = ("healthz", "livez", "readyz")
 _BACKLOG = 1024
+_KEYS = "openid/v1/jwks"
+_CACHED = {"Cache-Control": "public, max-age=3600"}
 
 
 class ApiServer:
@@ -43,8 +45,8 @@ class ApiServer:
 
     def __init__(self, api: ClusterApi, credentials: Credentials) -> None:
         self._api = api
-        self._credentials = credentials
-        self._resources = Resources(api, SubResources(api, credentials), credentials)
+        self._gate = Gate(api, credentials)
+        self._resources = Resources(api, SubResources(api), self._gate)
         self._server: asyncio.Server | None = None
         self._web: web.Server | None = None
 
@@ -82,12 +84,12 @@ class ApiServer:
         """Answer one request."""
         request = ApiRequest(http)
         try:
-            self._credentials.identify(request)
             target = parse_target(request.path)
+            self._gate.identify(request, target)
+            self._gate.authorize(request, target)
             if target is not None:
                 answer = await self._resources.handle(request, target)
             else:
-                authorize_path(request)
                 answer = self._plain(request)
             if answer is not None:
                 return answer
@@ -105,4 +107,18 @@ class ApiServer:
         if not path:
             paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
             return web.json_response({"paths": paths})
-        return serve_discovery(request, self._api.kinds) or serve_openapi(request, self._api.kinds)
+        return (
+            serve_discovery(request, self._api.kinds)
+            or serve_openapi(request, self._api.kinds)
+            or self._issuer(request, path)
+        )
+
+    def _issuer(self, request: ApiRequest, path: str) -> web.Response | None:
+        """What others need to check tokens of service accounts by themselves."""
+        if path == ".well-known/openid-configuration":
+            facts = self._api.accounts.discovery(f"https://{request.header('Host')}/{_KEYS}")
+            return json_answer(request, facts, headers=_CACHED)
+        if path == _KEYS:
+            media = {"Content-Type": "application/jwk-set+json"}
+            return json_answer(request, self._api.accounts.key_set, headers={**_CACHED, **media})
+        return None

@@ -1,27 +1,37 @@
 """Who a request is from, and whether they may do what they ask.
 
-Source: k8s.io/apiserver pkg/authentication/token/tokenfile, pkg/endpoints/handlers/responsewriters.
+Source: k8s.io/apiserver pkg/server/config.go (DefaultBuildHandlerChain),
+pkg/endpoints/filters/{authentication,authorization}.go, pkg/authentication/request/bearertoken.
 """
 
 from __future__ import annotations
 
-import hmac
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from pytest_kwait.simulator.status_error import StatusError, forbidden, unauthorized
+from pytest_kwait.simulator.authentication.certificates import certificate_user
+from pytest_kwait.simulator.authentication.service_accounts import ISSUER
+from pytest_kwait.simulator.authentication.web_tokens import BadToken
+from pytest_kwait.simulator.authorization.attributes import Attributes
+from pytest_kwait.simulator.authorization.impersonation import Impersonation, Wanted, without_name
+from pytest_kwait.simulator.status_error import forbidden, unauthorized
+from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User, with_group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.http.request import ApiRequest, Target
-    from pytest_kwait.simulator.users import User
 
-__all__ = ["ADMINS", "Credentials", "allowed", "authorize", "authorize_path"]
+__all__ = ["ADMINS", "Credentials", "Gate"]
 
-ADMINS = "system:masters"
-_AUTHENTICATED = "system:authenticated"
-_OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
+ADMINS = MASTERS
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_STREAMS = frozenset({"attach", "exec", "portforward"})
+_PREFIX = b"impersonate-"
+_EXTRA = "impersonate-extra-"
+_UNKNOWN = "invalid bearer token"
 
 
 class Credentials:
@@ -32,88 +42,156 @@ class Credentials:
     """
 
     def __init__(self, tokens: Mapping[str, User]) -> None:
-        self._tokens = {token.encode(): user for token, user in tokens.items()}
-
-    def add(self, token: str, user: User) -> None:
-        """Know a further token."""
-        self._tokens[token.encode()] = user
+        self._tokens = {
+            token: User(user.name, with_group(user.groups, AUTHENTICATED), user.uid, user.extra)
+            for token, user in tokens.items()
+        }
 
     def user_of(self, token: str) -> User | None:
         """The token's user, None if it is unknown."""
-        given = token.encode()
-        for known, user in self._tokens.items():
-            if hmac.compare_digest(known, given):
-                return user
-        return None
+        return self._tokens.get(token)
 
-    def identify(self, request: ApiRequest) -> None:
-        """Note in the request whom it is from.
+
+class Gate:
+    """Stands before everything that a cluster serves.
+
+    Args:
+        api: the cluster.
+        credentials: the tokens that are known beside those of service accounts.
+    """
+
+    def __init__(self, api: ClusterApi, credentials: Credentials) -> None:
+        self._api = api
+        self._credentials = credentials
+        self._impersonation = Impersonation(api.rbac)
+
+    # -- who
+
+    def identify(self, request: ApiRequest, target: Target | None) -> None:
+        """Note in the request whom it is from, or whom it acts as.
 
         Raises:
-            StatusError: 401 for a token that is not known.
+            StatusError: 401 for a token that is not known, 403 for who may not act as others.
         """
-        header = request.header("Authorization")
-        if not header:
-            return
-        scheme, _, token = header.partition(" ")
-        user = self.user_of(token.strip()) if scheme.lower() == "bearer" else None
-        if user is None:
+        user = self._user(request)
+        if user is not None:
+            request.caller.become(user)
+        if any(name[:12].lower() == _PREFIX for name, _ in request.http.raw_headers):
+            wanted = _wanted(request)
+            if wanted is not None:
+                asked = _attributes(request, target)
+                request.caller.become(self._impersonation.become(wanted, asked))
+
+    def _user(self, request: ApiRequest) -> User | None:
+        certified = certificate_user(request.http.transport)
+        if certified is not None:
+            return certified
+        words = request.header("Authorization").split()
+        if len(words) < 2 or words[0].lower() != "bearer":
+            return None
+        known = self._credentials.user_of(words[1])
+        if known is not None:
+            return known
+        try:
+            found = self._api.accounts.user_of(words[1])
+        except BadToken:
+            found = None
+        if found is None:
             raise unauthorized()
-        request.caller.user = user.name
-        request.caller.groups = (*user.groups, _AUTHENTICATED)
-        as_user = request.header("Impersonate-User")
-        if as_user:
-            groups = tuple(request.http.headers.getall("Impersonate-Group", ()))
-            request.caller.user = as_user
-            request.caller.groups = (*groups, _AUTHENTICATED)
+        return _authenticated(found[0])
+
+    def review_token(self, token: str, audiences: Sequence[str]) -> tuple[User, list[str]] | str:
+        """Whose token it is and for whom of `audiences`, or what is wrong with it."""
+        known = self._credentials.user_of(token)
+        meant = list(audiences) or [ISSUER]
+        if known is not None and ISSUER in meant:
+            return known, [ISSUER]
+        try:
+            found = self._api.accounts.user_of(token, meant)
+        except BadToken as error:
+            return f"[{_UNKNOWN}, {error}]"
+        return _UNKNOWN if found is None else (_authenticated(found[0]), found[1])
+
+    # -- what
+
+    def authorize(self, request: ApiRequest, target: Target | None) -> None:
+        """Let through what the request's user may do.
+
+        Raises:
+            StatusError: 403 with the server's own text.
+        """
+        if MASTERS in request.caller.groups:
+            return
+        asked = _attributes(request, target)
+        decision = self._api.rbac.decide(asked)
+        if not decision.allowed:
+            raise asked.refusal(decision.reason)
+        if asked.subresource in _STREAMS and asked.resource == "pods" and asked.verb != "create":
+            # A stream that is opened by GET changes things all the same.
+            may = Attributes(
+                asked.user, "create", "", "pods", asked.subresource, asked.name, asked.namespace
+            )
+            decision = self._api.rbac.decide(may)
+            if not decision.allowed:
+                raise forbidden("", "pods", asked.name, decision.reason)
 
 
-def allowed(caller: Caller) -> bool:
-    """Whether the caller may do anything at all: there are administrators and others."""
-    return ADMINS in caller.groups
+def _authenticated(user: User) -> User:
+    return User(user.name, with_group(user.groups, AUTHENTICATED), user.uid, user.extra)
 
 
-def authorize_path(request: ApiRequest) -> None:
-    """Let administrators see every path, others what is open to all.
+def _attributes(request: ApiRequest, target: Target | None) -> Attributes:
+    """What the request asks for, whether that exists or not."""
+    user, method = request.caller.identity, request.method
+    if target is None:
+        return Attributes(user, method.lower(), path=unquote(request.path))
+    verb = _VERBS.get(method, "")
+    name, namespace = target.name, target.namespace or ""
+    if target.resource == "namespaces" and target.namespace is None:
+        namespace = target.name
+    if target.watch:
+        verb = "watch"
+    elif method in ("GET", "HEAD"):
+        verb = "get"
+        if not name:
+            verb = "watch" if request.flag("watch") else "list"
+            name = _one_name(request.query.get("fieldSelector", ""))
+    elif verb == "delete" and not name:
+        verb = "deletecollection"
+    return Attributes(
+        user, verb, target.group, target.resource, target.subresource, name, namespace
+    )
+
+
+def _one_name(selector: str) -> str:
+    """The one object that a field selector leaves, empty where it is not by name."""
+    for term in selector.split(","):
+        field, _, value = term.partition("=")
+        name = value.removeprefix("=")
+        if field == "metadata.name" and name not in ("", ".", "..") and not {*"/%"} & {*name}:
+            return name
+    return ""
+
+
+def _wanted(request: ApiRequest) -> Wanted | None:
+    """Whom the request wants to act as, None where headers say nothing.
 
     Raises:
-        StatusError: 403.
+        StatusError: 400, they do not say whom.
     """
-    caller, path = request.caller, request.path
-    if allowed(caller) or path.startswith(_OPEN_PATHS):
-        return
-    if _AUTHENTICATED in caller.groups and path.startswith(("/api", "/openapi")):
-        return
-    verb = {"GET": "get", "POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
-    message = (
-        f'forbidden: User "{caller.user}" cannot {verb.get(request.method, "get")} path "{path}"'
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, value in request.http.headers.items():
+        if header.lower().startswith(_EXTRA):
+            key = unquote(header[len(_EXTRA) :].lower())
+            extra[key] = (*extra.get(key, ()), value)
+    wanted = Wanted(
+        request.header("Impersonate-User"),
+        request.header("Impersonate-Uid"),
+        tuple(request.http.headers.getall("Impersonate-Group", ())),
+        extra,
     )
-    raise StatusError(403, "Forbidden", message, {})
-
-
-def authorize(request: ApiRequest, target: Target, verb: str) -> None:
-    """Let administrators do what they ask, and anyone ask what they may do.
-
-    Raises:
-        StatusError: 403 with the server's own text.
-    """
-    caller = request.caller
-    if allowed(caller):
-        return
-    if (
-        _AUTHENTICATED in caller.groups
-        and target.resource.startswith("selfsubject")
-        and verb == "create"
-    ):
-        return
-    resource = target.resource + (f"/{target.subresource}" if target.subresource else "")
-    where = (
-        f' in the namespace "{target.namespace}"' if target.namespace else " at the cluster scope"
-    )
-    raise forbidden(
-        target.group,
-        target.resource,
-        target.name,
-        f'User "{caller.user}" cannot {verb} resource "{resource}" in API group '
-        f'"{target.group}"{where}',
-    )
+    if wanted.name:
+        return wanted
+    if wanted.only_name:
+        return None
+    raise without_name(wanted)

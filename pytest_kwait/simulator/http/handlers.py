@@ -13,12 +13,11 @@ from pytest_kwait.simulator.http.answer import (
     object_answer,
     stored_answer,
 )
-from pytest_kwait.simulator.http.auth import authorize
 from pytest_kwait.simulator.http.bodies import read_delete_options, read_object
 from pytest_kwait.simulator.http.list_options import read_options
 from pytest_kwait.simulator.http.listing import page, wait_for_revision
 from pytest_kwait.simulator.http.patching import patch_object
-from pytest_kwait.simulator.http.reviews import review
+from pytest_kwait.simulator.http.reviews import Reviews
 from pytest_kwait.simulator.http.watch import serve_watch
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.status_error import (
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.auth import Credentials
+    from pytest_kwait.simulator.http.auth import Gate
     from pytest_kwait.simulator.http.request import ApiRequest, Target
     from pytest_kwait.simulator.http.subresources import SubResources
     from pytest_kwait.simulator.objects import Obj
@@ -81,15 +80,13 @@ class Resources:
     Args:
         api: the cluster.
         subresources: what is served beneath objects.
-        credentials: who is known, for reviews of tokens.
+        gate: who is known, for reviews of tokens.
     """
 
-    def __init__(
-        self, api: ClusterApi, subresources: SubResources, credentials: Credentials
-    ) -> None:
+    def __init__(self, api: ClusterApi, subresources: SubResources, gate: Gate) -> None:
         self._api = api
         self._subresources = subresources
-        self._credentials = credentials
+        self._reviews = Reviews(api, gate)
 
     async def handle(self, request: ApiRequest, target: Target) -> web.StreamResponse | None:
         """The answer, None where the path's group is not known at all.
@@ -99,7 +96,6 @@ class Resources:
         """
         served = self._api.kinds.served(target.group, target.version)
         verb = _verb(request, target)
-        authorize(request, target, verb)
         if served is None:
             if any(group == target.group for group, _ in self._api.kinds.group_versions()):
                 raise resource_not_found()
@@ -163,7 +159,8 @@ class Resources:
         if "get" not in kind.verbs:
             if kind.plural == "bindings":
                 return self._subresources.bind(request, target, name_of(obj), obj)
-            return json_answer(request, review(self._credentials, request, kind, obj), 201)
+            answer = self._reviews.answer(request, kind, obj, target.namespace or "")
+            return json_answer(request, answer, 201)
         stored = self._api.create(kind, obj, target.namespace or "", caller=caller)
         return object_answer(request, kind, stored, 201)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
 from pytest_kwait.simulator.http.answer import json_answer, object_answer, stored_answer
 from pytest_kwait.simulator.http.bodies import read_body, read_object
 from pytest_kwait.simulator.http.logs import serve_logs
@@ -15,6 +16,7 @@ from pytest_kwait.simulator.http.node_proxy import serve_node_proxy
 from pytest_kwait.simulator.http.patching import patch_object, patched, read_patch_form
 from pytest_kwait.simulator.http.pod_streams import serve_exec
 from pytest_kwait.simulator.objects import labels_of, name_of
+from pytest_kwait.simulator.ownership import record_update
 from pytest_kwait.simulator.scales import read_scale, write_scale
 from pytest_kwait.simulator.selectors import matches
 from pytest_kwait.simulator.status_error import (
@@ -23,13 +25,11 @@ from pytest_kwait.simulator.status_error import (
     method_not_allowed,
     too_many_requests,
 )
-from pytest_kwait.simulator.tokens import issue_token
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.auth import Credentials
     from pytest_kwait.simulator.http.request import ApiRequest, Target
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
@@ -52,12 +52,10 @@ class SubResources:
 
     Args:
         api: the cluster.
-        credentials: who is known; tokens of service accounts are added.
     """
 
-    def __init__(self, api: ClusterApi, credentials: Credentials) -> None:
+    def __init__(self, api: ClusterApi) -> None:
         self._api = api
-        self._credentials = credentials
 
     async def handle(self, request: ApiRequest, kind: Kind, target: Target) -> web.StreamResponse:
         """The answer.
@@ -115,18 +113,23 @@ class SubResources:
 
     async def _create(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
         obj = await read_object(request, kind, any_kind=True)
-        namespace = target.namespace or ""
         match target.subresource:
             case "binding":
                 return self.bind(request, target, target.name, obj)
             case "eviction":
                 return self._evict(request, target, obj)
             case "token":
-                account = self._api.get("serviceaccounts", target.name, namespace)
-                user, body = issue_token(account, obj, self._api.clock.time())
-                self._credentials.add(body["status"]["token"], user)
-                return json_answer(request, body, 201)
+                return json_answer(request, self._token(request, target, obj), 201)
         raise method_not_allowed()
+
+    def _token(self, request: ApiRequest, target: Target, asked: Obj) -> Obj:
+        caller = request.writer()
+        clean = self._api.decode(TOKEN_REQUESTS, asked, caller)
+        account = self._api.get("serviceaccounts", target.name, target.namespace or "")
+        issued = self._api.accounts.issue(account, clean)
+        stamp = self._api.clock.stamp()
+        record_update(TOKEN_REQUESTS, issued, None, caller, stamp, "token")
+        return issued
 
     def _evict(self, request: ApiRequest, target: Target, eviction: Obj) -> web.Response:
         namespace = target.namespace or ""

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.strategies.access import (
+    BindingStrategy,
+    ClusterBindingStrategy,
+    ClusterRoleStrategy,
+    RoleStrategy,
+)
 from pytest_kwait.simulator.strategies.definitions import DefinitionStrategy
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.strategies.jobs import CronJobStrategy, JobStrategy
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["Strategy", "strategy_of"]
 
 _STRATEGIES: dict[str, type[Strategy]] = {
+    "clusterrolebindings.rbac.authorization.k8s.io": ClusterBindingStrategy,
+    "clusterroles.rbac.authorization.k8s.io": ClusterRoleStrategy,
     "configmaps": ConfigMapStrategy,
     "cronjobs.batch": CronJobStrategy,
     "customresourcedefinitions.apiextensions.k8s.io": DefinitionStrategy,
@@ -57,6 +65,8 @@ _STRATEGIES: dict[str, type[Strategy]] = {
     "replicasets.apps": ReplicaSetStrategy,
     "replicationcontrollers": ControllerStrategy,
     "resourcequotas": QuotaStrategy,
+    "rolebindings.rbac.authorization.k8s.io": BindingStrategy,
+    "roles.rbac.authorization.k8s.io": RoleStrategy,
     "secrets": SecretStrategy,
     "services": ServiceStrategy,
     "statefulsets.apps": StatefulSetStrategy,

@@ -1,0 +1,300 @@
+"""Tokens of service accounts: asked for, made for secrets, and told from others.
+
+Source: k8s.io/kubernetes pkg/registry/core/serviceaccount/storage/token.go,
+pkg/serviceaccount/{claims,legacy,jwt}.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import rfc3339
+from pytest_kwait.simulator.authentication.web_tokens import BadToken, TokenSigner, claims_of
+from pytest_kwait.simulator.names import new_uid
+from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
+from pytest_kwait.simulator.registry import Kind
+from pytest_kwait.simulator.status_error import (
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+)
+from pytest_kwait.simulator.users import User, account_groups, account_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["ISSUER", "TOKEN_REQUESTS", "AccountTokens"]
+
+ISSUER = "https://kubernetes.default.svc"
+"""Who tokens are from, and who they are for where a request does not say."""
+
+_LEGACY_ISSUER = "kubernetes/serviceaccount"
+_LEGACY = "kubernetes.io/serviceaccount/"
+_GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
+TOKEN_REQUESTS = Kind(_GROUP, "v1", "tokenrequests", _KIND, namespaced=True)
+"""The kind of what is posted to `serviceaccounts/token`, which is served nowhere else."""
+
+_EXTRA = "authentication.kubernetes.io/"
+_INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
+_SHORTEST, _LONGEST = 600, 1 << 32
+_LEEWAY = 60.0
+"""Seconds by which clocks may differ."""
+_POD_SECONDS, _POD_EXTENDED = 3607, 365 * 24 * 3600
+"""What the volume of pods asks for, and what it gets, so that old clients find out in time."""
+
+
+class AccountTokens:
+    """Makes and reads the tokens of one cluster's service accounts.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._signer = TokenSigner()
+
+    @property
+    def key_set(self) -> Obj:
+        """The public key, as JSON Web Key Sets have it."""
+        return self._signer.key_set
+
+    def discovery(self, keys: str) -> Obj:
+        """What is to be known of the issuer, as OpenID Connect has it.
+
+        Args:
+            keys: where the public key is to be had.
+        """
+        return {
+            "issuer": ISSUER,
+            "jwks_uri": keys,
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        }
+
+    # -- making them
+
+    def issue(self, account: Obj, request: Obj) -> Obj:
+        """Answer a TokenRequest, which is decoded, with a token.
+
+        Raises:
+            StatusError: it asks for what cannot be.
+        """
+        name, namespace, uid = name_of(account), namespace_of(account), uid_of(account)
+        metadata, spec = request["metadata"], request["spec"]
+        _check_owner(metadata, name, namespace, uid)
+        spec["audiences"] = spec.get("audiences") or [ISSUER]
+        seconds = spec.get("expirationSeconds")
+        spec["expirationSeconds"] = seconds = 3600 if seconds is None else seconds
+        spec.setdefault("boundObjectRef", None)
+        for wrong, text in (
+            (seconds < _SHORTEST, "may not specify a duration less than 10 minutes"),
+            (seconds > _LONGEST, "may not specify a duration larger than 2^32 seconds"),
+        ):
+            if wrong:
+                error = invalid_value("spec.expirationSeconds", seconds, text)
+                raise invalid(_GROUP, _KIND, "", [error])
+        now = self._api.clock.time()
+        bound = self._bound(spec["boundObjectRef"], name, namespace)
+        private: Obj = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
+        private.update(bound)
+        lasts = seconds
+        if "pod" in bound and seconds == _POD_SECONDS and spec["audiences"] == [ISSUER]:
+            lasts, private["warnafter"] = _POD_EXTENDED, int(now) + seconds
+        claims = {
+            "aud": spec["audiences"],
+            "exp": int(now) + lasts,
+            "iat": int(now),
+            "iss": ISSUER,
+            "jti": new_uid(),
+            "kubernetes.io": private,
+            "nbf": int(now),
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+        }
+        shown = {
+            "name": name,
+            "namespace": namespace,
+            "uid": uid,
+            "creationTimestamp": rfc3339(now),
+        }
+        return {
+            "kind": _KIND,
+            "apiVersion": f"{_GROUP}/v1",
+            "metadata": {**metadata, **shown},
+            "spec": spec,
+            "status": {
+                "token": self._signer.sign(claims),
+                "expirationTimestamp": rfc3339(now + seconds),
+            },
+        }
+
+    def _bound(self, reference: Obj | None, account: str, namespace: str) -> Obj:
+        """The claims about the object that the token ends with."""
+        if reference is None:
+            return {}
+        version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
+        name = reference.get("name", "")
+        resource = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}.get(kind)
+        group, _, short = version.rpartition("/")
+        if resource is None or group:
+            where = f"{group}/{short}, Kind={kind}"
+            raise bad_request(f"cannot bind token to object of type {where}")
+        found = self._api.get(resource, name, "" if kind == "Node" else namespace)
+        if kind == "Pod" and found["spec"].get("serviceAccountName") != account:
+            raise bad_request(
+                f'cannot bind token for serviceaccount "{account}" to pod running with different '
+                "serviceaccount name."
+            )
+        uid = reference.get("uid")
+        if uid and uid != uid_of(found):
+            raise conflict(
+                group,
+                kind,
+                name,
+                f"the UID in the bound object reference ({uid}) does not match the UID in record. "
+                "The object might have been deleted and then recreated",
+            )
+        claims: Obj = {kind.lower(): {"name": name, "uid": uid_of(found)}}
+        node_name = found["spec"].get("nodeName") if kind == "Pod" else None
+        if node_name:
+            node = self._api.find("nodes", node_name)
+            claims["node"] = {"name": node_name} | ({"uid": uid_of(node)} if node else {})
+        return claims
+
+    def legacy(self, account: Obj, secret: Obj) -> str:
+        """The token of a secret, which lasts as long as the secret does."""
+        namespace = namespace_of(account)
+        return self._signer.sign(
+            {
+                "iss": _LEGACY_ISSUER,
+                f"{_LEGACY}namespace": namespace,
+                f"{_LEGACY}secret.name": name_of(secret),
+                f"{_LEGACY}service-account.name": name_of(account),
+                f"{_LEGACY}service-account.uid": uid_of(account),
+                "sub": f"system:serviceaccount:{namespace}:{name_of(account)}",
+            }
+        )
+
+    # -- reading them
+
+    def user_of(
+        self, token: str, audiences: Sequence[str] = (ISSUER,)
+    ) -> tuple[User, list[str]] | None:
+        """The user and those of the audiences that the token is for; None if it is not ours.
+
+        Raises:
+            BadToken: it is, and is no longer good, or for others.
+        """
+        claims = claims_of(token)
+        if claims is None or claims.get("iss") not in (ISSUER, _LEGACY_ISSUER):
+            return None
+        self._signer.check(token)
+        meant = claims.get("aud") or [ISSUER]
+        fitting = [audience for audience in audiences if audience in meant]
+        if not fitting:
+            raise BadToken(
+                f"token audiences {_listed(meant)} is invalid for the target audiences "
+                f"{_listed(audiences)}"
+            )
+        if claims["iss"] == _LEGACY_ISSUER:
+            return self._legacy_user(token, claims), fitting
+        return self._bound_user(claims), fitting
+
+    def _bound_user(self, claims: Obj) -> User:
+        now = self._api.clock.time()
+        if now - _LEEWAY > claims["exp"]:
+            raise BadToken("service account token has expired")
+        if now + _LEEWAY < claims["nbf"]:
+            raise BadToken("service account token is not valid yet")
+        private = claims["kubernetes.io"]
+        namespace, account = private["namespace"], private["serviceaccount"]
+        self._account(namespace, account["name"], account["uid"])
+        extra = {f"{_EXTRA}credential-id": (f"JTI={claims['jti']}",)}
+        for kind in ("secret", "pod", "node"):
+            reference = private.get(kind)
+            if reference is None:
+                continue
+            if kind != "node" or "pod" not in private:
+                self._holds(kind, reference, "" if kind == "node" else namespace)
+            if kind != "secret":
+                extra[f"{_EXTRA}{kind}-name"] = (reference["name"],)
+                if reference.get("uid"):
+                    extra[f"{_EXTRA}{kind}-uid"] = (reference["uid"],)
+        groups = account_groups(namespace)
+        return User(claims["sub"], groups, account["uid"], dict(sorted(extra.items())))
+
+    def _account(self, namespace: str, name: str, uid: str) -> None:
+        account = self._api.find("serviceaccounts", name, namespace)
+        if account is None:
+            raise BadToken(f'serviceaccounts "{name}" not found')
+        if uid_of(account) != uid:
+            raise BadToken(f"service account UID ({uid_of(account)}) does not match claim ({uid})")
+
+    def _holds(self, kind: str, reference: Obj, namespace: str) -> None:
+        """Hold a token to the object that it is bound to."""
+        found = self._api.find(f"{kind}s", reference["name"], namespace)
+        if found is None or self._went(found):
+            raise BadToken("service account token has been invalidated")
+        if uid_of(found) != reference["uid"]:
+            raise BadToken(
+                f"{kind} UID ({uid_of(found)}) does not match service account {kind} ref claim "
+                f"({reference['uid']})"
+            )
+
+    def _went(self, obj: Obj) -> bool:
+        deleted = obj["metadata"].get("deletionTimestamp")
+        return deleted is not None and deleted < rfc3339(self._api.clock.time() - _LEEWAY)
+
+    def _legacy_user(self, token: str, claims: Obj) -> User:
+        namespace, secret_name = claims[f"{_LEGACY}namespace"], claims[f"{_LEGACY}secret.name"]
+        name = claims[f"{_LEGACY}service-account.name"]
+        uid = claims[f"{_LEGACY}service-account.uid"]
+        if account_of(claims["sub"]) != (namespace, name):
+            raise BadToken("sub claim is invalid")
+        secret = self._api.find("secrets", secret_name, namespace)
+        if secret is None or secret["metadata"].get("deletionTimestamp"):
+            raise BadToken("Token has been invalidated")
+        kept = (secret.get("data") or {}).get("token", "")
+        if not hmac.compare_digest(base64.b64encode(token.encode()), kept.encode()):
+            raise BadToken("Token does not match server's copy")
+        account = self._api.find("serviceaccounts", name, namespace)
+        if account is None:
+            raise BadToken(f'serviceaccounts "{name}" not found')
+        if account["metadata"].get("deletionTimestamp"):
+            raise BadToken(f"ServiceAccount {namespace}/{name} has been deleted")
+        if uid_of(account) != uid:
+            raise BadToken(f"ServiceAccount UID ({uid_of(account)}) does not match claim ({uid})")
+        if (secret["metadata"].get("labels") or {}).get(_INVALID_SINCE):
+            raise BadToken(
+                f"the token in secret {namespace}/{secret_name} for service account "
+                f"{namespace}/{name} has been marked invalid. Use tokens from the TokenRequest API "
+                f"or manually created secret-based tokens, or remove the '{_INVALID_SINCE}' label "
+                "from the secret to temporarily allow use of this token"
+            )
+        return User(claims["sub"], account_groups(namespace), uid)
+
+
+def _listed(values: Sequence[str]) -> str:
+    return "[" + " ".join(f'"{value}"' for value in values) + "]"
+
+
+def _check_owner(metadata: Obj, name: str, namespace: str, uid: str) -> None:
+    for field, own in (("name", name), ("namespace", namespace)):
+        given = metadata.get(field)
+        if given and given != own:
+            text = f"must match the service account {field} if specified"
+            raise invalid(_GROUP, _KIND, name, [invalid_value(f"metadata.{field}", given, text)])
+    given = metadata.get("uid")
+    if given and given != uid:
+        why = (
+            f"the UID in the token request ({given}) does not match the UID of the service "
+            f"account ({uid})"
+        )
+        raise conflict(_GROUP, _KIND, name, why)

@@ -1,0 +1,74 @@
+"""Bearer tokens from a file, in the format of kube-apiserver's `--token-auth-file`.
+
+One user a line: `token,user,uid` or `token,user,uid,"group1,group2"`.
+
+Source: k8s.io/apiserver pkg/authentication/token/tokenfile/tokenfile.go. Upstream warns of empty
+and repeated tokens and goes on; here they are errors, as a test would otherwise ask as somebody
+else than it means to.
+"""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.users import User
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["TokenFileError", "read_token_file"]
+
+_FORM = 'token,user,uid or token,user,uid,"group1,group2"'
+
+
+class TokenFileError(ValueError):
+    """The file cannot be used; the text names it and the line."""
+
+
+def read_token_file(path: Path) -> dict[str, User]:
+    """The users by their tokens.
+
+    Raises:
+        TokenFileError: it cannot be read, or a line of it is none of that form.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TokenFileError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TokenFileError(f"{path}: it is no UTF-8 text") from error
+    users: dict[str, User] = {}
+    lines: dict[str, int] = {}
+    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    while True:
+        try:
+            record = next(reader, None)
+        except csv.Error as error:
+            raise TokenFileError(f"{path}, line {reader.line_num}: {error}") from error
+        if record is None:
+            return users
+        if not record:
+            continue
+        line = reader.line_num
+        token, user = _user(record, f"{path}, line {line}")
+        if token in users:
+            raise TokenFileError(f"{path}, line {line}: it has the token of line {lines[token]}")
+        users[token], lines[token] = user, line
+
+
+def _user(record: list[str], where: str) -> tuple[str, User]:
+    if len(record) < 3:
+        columns = "1 column" if len(record) == 1 else f"{len(record)} columns"
+        raise TokenFileError(f"{where}: {columns}, expected {_FORM}")
+    if len(record) > 4:
+        raise TokenFileError(f"{where}: {len(record)} columns, expected {_FORM}: quote the groups")
+    token, name, uid = record[:3]
+    if not token:
+        raise TokenFileError(f"{where}: the token is empty")
+    if token != token.strip() or " " in token:
+        raise TokenFileError(f"{where}: the token has spaces, which no header can carry")
+    if not name:
+        raise TokenFileError(f"{where}: the user is empty")
+    groups = tuple(record[3].split(",")) if len(record) == 4 and record[3] else ()
+    return token, User(name, groups, uid)

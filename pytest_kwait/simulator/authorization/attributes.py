@@ -1,0 +1,69 @@
+"""What is asked of an authorizer: who wants to do what to which resource or path.
+
+Source: k8s.io/apiserver pkg/authorization/authorizer/interfaces.go,
+pkg/endpoints/handlers/responsewriters/errors.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.status_error import StatusError, forbidden
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.users import User
+
+__all__ = ["Attributes"]
+
+_UNTRUSTED = {"X-Content-Type-Options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """One question.
+
+    Args:
+        user: who asks.
+        verb: what they want to do.
+        group: the resource's API group.
+        resource: the resource, empty for a path.
+        subresource: what beneath an object is meant.
+        name: the object; empty for all of them.
+        namespace: where; empty for the whole cluster.
+        path: the path that is no resource; None for a resource.
+    """
+
+    user: User
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    namespace: str = ""
+    path: str | None = None
+
+    @property
+    def full_resource(self) -> str:
+        """The resource with its subresource, for example `pods/log`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+    def refusal(self, reason: str = "") -> StatusError:
+        """The 403 that tells who may not do what, and why if that is known."""
+        text = self._text().replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        if reason:
+            text = f"{text}: {reason}"
+        if self.path is not None:
+            return StatusError(403, "Forbidden", f"forbidden: {text}", {}, _UNTRUSTED)
+        error = forbidden(self.group, self.resource, self.name, text)
+        error.headers = _UNTRUSTED
+        return error
+
+    def _text(self) -> str:
+        who = f'User "{self.user.name}" cannot {self.verb}'
+        if self.path is not None:
+            return f'{who} path "{self.path}"'
+        what = f'{who} resource "{self.full_resource}" in API group "{self.group}"'
+        if self.namespace:
+            return f'{what} in the namespace "{self.namespace}"'
+        return f"{what} at the cluster scope"

@@ -1,0 +1,47 @@
+"""The roles and bindings that every cluster starts with.
+
+They come from `data/roles.json.gz`, which `e2e/registry/roles.py` makes from a running API server.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.authorization.aggregation import collected
+from pytest_kwait.simulator.authorization.rbac import CLUSTER_ROLES
+from pytest_kwait.simulator.names import new_uid
+from pytest_kwait.simulator.registry import read_data
+from pytest_kwait.simulator.store import key_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["install_roles"]
+
+
+def install_roles(api: ClusterApi) -> None:
+    """Store them as they are: what the server itself makes needs no checks."""
+    stamp = api.clock.stamp()
+    content = read_data("roles.json.gz")
+    _collect(content[CLUSTER_ROLES])
+    for resource, objects in content.items():
+        kind = api.kinds[resource]
+        for bare in objects:
+            given = bare.pop("metadata")
+            name, namespace = given["name"], given.get("namespace", "")
+            metadata = {**given, "uid": new_uid(), "creationTimestamp": stamp}
+            obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **bare}
+            api.store.put(kind.bucket, key_of(name, namespace), obj)
+
+
+def _collect(roles: list[Obj]) -> None:
+    """Fill in the rules that come from other roles, some of which collect theirs as well."""
+    collecting = [role for role in roles if role.get("aggregationRule")]
+    changed = True
+    while changed:
+        changed = False
+        for role in collecting:
+            rules = collected(role, roles)
+            changed = changed or rules != role["rules"]
+            role["rules"] = rules

@@ -1,0 +1,114 @@
+"""The checks on writes of roles and bindings: nobody gives away what they do not have.
+
+Source: k8s.io/kubernetes pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/
+policybased/storage.go, pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/validation/rule.go.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.authorization.attributes import Attributes
+from pytest_kwait.simulator.authorization.rbac import GROUP
+from pytest_kwait.simulator.authorization.rules import missing, shown
+from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.status_error import StatusError, forbidden, not_found
+from pytest_kwait.simulator.users import MASTERS
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.authorization.rbac import Rbac
+    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.users import User
+
+__all__ = ["check_escalation"]
+
+_EVERYTHING = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+_COLLECTED = ("ownerReferences", "finalizers", "selfLink", "managedFields")
+"""What the garbage collector may change of an object that others may not."""
+
+
+def check_escalation(
+    rbac: Rbac, kind: Kind, new: Obj, old: Obj | None, namespace: str, caller: Caller
+) -> None:
+    """Refuse a role, or a binding to one, that gives more than the caller has.
+
+    Args:
+        rbac: who has what.
+        kind: the kind of the object; any but those of RBAC passes.
+        new: the object, decoded.
+        old: what it replaces, None for a new one.
+        namespace: where it is written.
+        caller: who writes it.
+
+    Raises:
+        StatusError: 403, with the rules that the caller lacks; 404 for a binding to no role.
+    """
+    if kind.group != GROUP or MASTERS in caller.groups:
+        return
+    if old is not None and _without(new) == _without(old):
+        return
+    user, name = caller.identity, name_of(new)
+    if "roleRef" not in new and kind.plural in ("roles", "clusterroles"):
+        named = name if old is not None else ""
+        asked = Attributes(user, "escalate", GROUP, kind.plural, "", named, namespace)
+        if rbac.decide(asked).allowed:
+            return
+        _confirm(rbac, kind, name, user, namespace, new.get("rules") or [])
+        collects = _aggregates(new) or (old is not None and _aggregates(old))
+        if collects and _lacking(rbac, user, namespace, _EVERYTHING):
+            why = "must have cluster-admin privileges to use the aggregationRule"
+            raise forbidden(GROUP, kind.plural, name, why)
+        return
+    reference: Obj = new.get("roleRef") or {}
+    plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(reference.get("kind", ""))
+    if plural is None:
+        return  # its kind's own rules refuse it
+    group, role = reference.get("apiGroup", ""), reference.get("name", "")
+    asked = Attributes(user, "bind", group, plural, "", role, namespace)
+    if rbac.decide(asked).allowed:
+        return
+    try:
+        rules = rbac.role_rules(reference, namespace)
+    except StatusError:
+        raise not_found(GROUP, kind.plural, role) from None
+    _confirm(rbac, kind, name, user, namespace, rules)
+
+
+def _without(obj: Obj) -> Obj:
+    metadata = {field: value for field, value in obj["metadata"].items() if field not in _COLLECTED}
+    return {**obj, "metadata": metadata}
+
+
+def _aggregates(role: Obj) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _lacking(
+    rbac: Rbac, user: User, namespace: str, rules: list[Obj] | tuple[Obj, ...]
+) -> list[Obj]:
+    return missing(rbac.rules_for(user, namespace), rules)
+
+
+def _confirm(
+    rbac: Rbac, kind: Kind, name: str, user: User, namespace: str, rules: list[Obj]
+) -> None:
+    lacking = _lacking(rbac, user, namespace, rules)
+    if not lacking:
+        return
+    groups = " ".join(json.dumps(group, ensure_ascii=False) for group in user.groups)
+    told = "\n".join(sorted({shown(rule) for rule in lacking}))
+    text = (
+        f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not '
+        f"currently held:\n{told}"
+    )
+    errors = rbac.errors_for(user, namespace)
+    if errors:
+        one = errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]"
+        text += f"; resolution errors: [{one}]"
+    raise forbidden(GROUP, kind.plural, name, text)

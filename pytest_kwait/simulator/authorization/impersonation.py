@@ -1,0 +1,241 @@
+"""Acting as somebody else: by what a user may do as whom, or by the older right to be anybody.
+
+The modes are tried in upstream's order, for each user first the one that let them through last;
+a refusal is that of the first mode that was tried.
+
+Source: k8s.io/apiserver pkg/endpoints/filters/impersonation/{constrained_impersonation,mode}.go.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.authorization.attributes import Attributes
+from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.users import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    MASTERS,
+    UNAUTHENTICATED,
+    User,
+    account_groups,
+    account_of,
+    node_of,
+    with_group,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait.simulator.authorization.rbac import Rbac
+
+__all__ = ["Impersonation", "Wanted", "without_name"]
+
+_GROUP = "authentication.k8s.io"
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+_MANY = 4
+"""Groups or extra values from which on the right to all of them is asked for first."""
+_REMEMBERED = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whom a request wants to act as, as its headers have it."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def only_name(self) -> bool:
+        """Whether nothing but the name is given."""
+        return not (self.uid or self.groups or self.extra)
+
+
+def without_name(wanted: Wanted) -> StatusError:
+    """The refusal of headers that do not say whom."""
+    groups = "[]string(nil)"
+    if wanted.groups:
+        groups = "[]string{" + ", ".join(map(_quoted, wanted.groups)) + "}"
+    extra = "map[string][]string(nil)"
+    if wanted.extra:
+        entries = ", ".join(
+            f"{_quoted(key)}:[]string{{{', '.join(map(_quoted, values))}}}"
+            for key, values in sorted(wanted.extra.items())
+        )
+        extra = f"map[string][]string{{{entries}}}"
+    text = (
+        f'requested &user.DefaultInfo{{Name:"", UID:{_quoted(wanted.uid)}, Groups:{groups}, '
+        f"Extra:{extra}}} without impersonating a user name"
+    )
+    headers = {"X-Content-Type-Options": "nosniff"}
+    return StatusError(400, "BadRequest", text, headers=headers)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+class Impersonation:
+    """Decides who may act as whom.
+
+    Args:
+        rbac: who may do what.
+    """
+
+    def __init__(self, rbac: Rbac) -> None:
+        self._rbac = rbac
+        self._last: dict[str, int] = {}
+        self._modes: tuple[tuple[str, Callable[[Wanted, User], bool]], ...] = (
+            ("associated-node", _is_own_node),
+            ("arbitrary-node", _is_node),
+            ("serviceaccount", _is_account),
+            ("user-info", _is_other),
+            ("", _is_anybody),
+        )
+
+    def become(self, wanted: Wanted, asked: Attributes) -> User:
+        """The user that the request acts as.
+
+        Args:
+            wanted: whom it wants to act as.
+            asked: what it wants to do, and who sent it.
+
+        Raises:
+            StatusError: 403, its sender may not.
+        """
+        first: StatusError | None = None
+        last = self._last.get(asked.user.name)
+        order = [*range(len(self._modes))]
+        if last is not None:
+            order.remove(last)
+            order.insert(0, last)
+        for index in order:
+            mode, fits = self._modes[index]
+            if not fits(wanted, asked.user):
+                continue
+            try:
+                user = self._check(mode, wanted, asked)
+            except StatusError as error:
+                first = first or error
+                continue
+            if len(self._last) >= _REMEMBERED:
+                self._last.clear()
+            self._last[asked.user.name] = index
+            return user
+        if first is None:  # not reached: the last mode fits everybody
+            raise asked.refusal("all impersonation modes failed")
+        raise first
+
+    def _check(self, mode: str, wanted: Wanted, asked: Attributes) -> User:
+        requestor = asked.user
+        if mode:
+            self._demand(replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
+        user = User(wanted.name, wanted.groups, wanted.uid, wanted.extra)
+        for needed in self._needed(mode, wanted, requestor):
+            self._demand(needed)
+        groups = user.groups
+        if account := account_of(user.name):
+            groups = groups or account_groups(account[0])
+        elif mode and node_of(user.name):
+            groups = ("system:nodes",)
+        if user.name == ANONYMOUS:
+            groups = with_group(groups, UNAUTHENTICATED)
+        elif UNAUTHENTICATED not in groups:
+            groups = with_group(groups, AUTHENTICATED)
+        return replace(user, groups=groups)
+
+    def _demand(self, asked: Attributes) -> None:
+        decision = self._rbac.decide(asked)
+        if not decision.allowed:
+            raise asked.refusal(decision.reason)
+
+    def _needed(self, mode: str, wanted: Wanted, requestor: User) -> Iterator[Attributes]:
+        """What the sender needs, one thing after the other."""
+        verb = f"impersonate:{mode}" if mode else "impersonate"
+        group = _GROUP if mode else ""
+        name = Attributes(requestor, verb, group, "users", "", wanted.name)
+        if account := account_of(wanted.name):
+            home, own = account
+            name = replace(name, resource="serviceaccounts", namespace=home, name=own)
+        elif mode and (node := node_of(wanted.name)):
+            every = mode == "associated-node"
+            name = replace(name, resource="nodes", name="*" if every else node)
+        yield name
+        if wanted.uid:
+            yield Attributes(requestor, verb, _GROUP, "uids", "", wanted.uid)
+        member = Attributes(requestor, verb, group, "groups")
+        yield from self._groups(mode, wanted.groups, member)
+        extra = Attributes(requestor, verb, _GROUP, "userextras")
+        if mode:
+            _check_extra(wanted, extra)
+            if _is_large(wanted):
+                every_one = replace(extra, subresource="*", name="*")
+                if self._rbac.decide(every_one).allowed:
+                    return
+        for key, values in wanted.extra.items():
+            for value in values:
+                yield replace(extra, subresource=key, name=value)
+
+    def _groups(
+        self, mode: str, groups: tuple[str, ...], member: Attributes
+    ) -> Iterator[Attributes]:
+        if mode and "" in groups:
+            raise member.refusal("impersonating the empty string group is not allowed")
+        if mode and MASTERS in groups:
+            why = "impersonating the system:masters group is not allowed"
+            raise replace(member, name=MASTERS).refusal(why)
+        if mode and len(groups) >= _MANY and self._rbac.decide(replace(member, name="*")).allowed:
+            return
+        for group in groups:
+            yield replace(member, name=group)
+
+
+def _check_extra(wanted: Wanted, extra: Attributes) -> None:
+    for key, values in wanted.extra.items():
+        wrong = ""
+        host, _, path = key.partition("/")
+        if not key:
+            wrong = "the empty string key in extra is not allowed"
+        elif not (host and path):
+            wrong = (
+                "an invalid key in extra is not allowed: extra.key: Invalid value: "
+                f'{_quoted(key)}: must be a domain-prefixed path (such as "acme.io/foo")'
+            )
+        elif "" in values:
+            wrong = "the empty string value in extra is not allowed"
+        if wrong:
+            raise extra.refusal(f"impersonating {wrong}")
+
+
+def _is_large(wanted: Wanted) -> bool:
+    return sum(max(len(values), 1) for values in wanted.extra.values()) >= _MANY
+
+
+def _is_own_node(wanted: Wanted, requestor: User) -> bool:
+    node = node_of(wanted.name)
+    return bool(
+        node
+        and wanted.only_name
+        and account_of(requestor.name)
+        and requestor.extra.get(_NODE_NAME) == (node,)
+    )
+
+
+def _is_node(wanted: Wanted, _requestor: User) -> bool:
+    return wanted.only_name and node_of(wanted.name) is not None
+
+
+def _is_account(wanted: Wanted, _requestor: User) -> bool:
+    return wanted.only_name and account_of(wanted.name) is not None
+
+
+def _is_other(wanted: Wanted, _requestor: User) -> bool:
+    return node_of(wanted.name) is None and account_of(wanted.name) is None
+
+
+def _is_anybody(_wanted: Wanted, _requestor: User) -> bool:
+    return True

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.simulator.authorization.attributes import Attributes
+from pytest_kwait.simulator.authorization.rules import allows, missing, shown
+from pytest_kwait.simulator.users import User
+
+JANE = User("jane")
+READ = {"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list"]}
+SCALE = {"apiGroups": ["*"], "resources": ["*/scale"], "verbs": ["*"]}
+ONE = {"apiGroups": ["apps"], "resources": ["*"], "resourceNames": ["web"], "verbs": ["*"]}
+PATHS = {"nonResourceURLs": ["/metrics", "/logs/*"], "verbs": ["get"]}
+ALL = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+ALL_PATHS = {"nonResourceURLs": ["*"], "verbs": ["*"]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "verb", "group", "resource", "subresource", "name", "allowed"),
+    [
+        (READ, "get", "", "pods", "", "a", True),
+        (READ, "list", "", "pods", "", "", True),
+        (READ, "get", "", "pods", "log", "a", True),
+        (READ, "get", "", "pods", "exec", "a", False),
+        (READ, "watch", "", "pods", "", "", False),
+        (READ, "get", "x", "pods", "", "a", False),
+        (SCALE, "update", "apps", "deployments", "scale", "a", True),
+        (SCALE, "update", "apps", "deployments", "", "a", False),
+        (ONE, "delete", "apps", "deployments", "", "web", True),
+        (ONE, "get", "apps", "deployments", "status", "web", True),
+        (ONE, "get", "apps", "deployments", "", "db", False),
+        (ONE, "list", "apps", "deployments", "", "", False),
+        (PATHS, "get", "", "pods", "", "", False),
+        (ALL, "anything", "any", "thing", "at-all", "x", True),
+        ({}, "get", "", "pods", "", "", False),
+    ],
+)
+def test_what_a_rule_allows_of_resources(
+    rule: dict[str, Any],
+    verb: str,
+    group: str,
+    resource: str,
+    subresource: str,
+    name: str,
+    allowed: bool,
+) -> None:
+    asked = Attributes(JANE, verb, group, resource, subresource, name, "default")
+    assert allows(rule, asked) is allowed
+
+
+@pytest.mark.parametrize(
+    ("rule", "verb", "path", "allowed"),
+    [
+        (PATHS, "get", "/metrics", True),
+        (PATHS, "get", "/metrics/x", False),
+        (PATHS, "get", "/logs/", True),
+        (PATHS, "get", "/logs/a/b", True),
+        (PATHS, "get", "/logs", False),
+        (PATHS, "post", "/metrics", False),
+        (ALL_PATHS, "post", "/", True),
+        (ALL, "get", "/metrics", False),
+    ],
+)
+def test_what_a_rule_allows_of_paths(
+    rule: dict[str, Any], verb: str, path: str, allowed: bool
+) -> None:
+    assert allows(rule, Attributes(JANE, verb, path=path)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("owned", "wanted", "lacking"),
+    [
+        ([READ], [READ], []),
+        ([ALL], [READ, SCALE, ONE], []),
+        ([ALL], [PATHS], ['{NonResourceURLs:["/logs/*"], Verbs:["get"]}', "metrics"]),
+        ([ALL_PATHS], [PATHS], []),
+        ([], [{"apiGroups": [], "resources": ["pods"], "verbs": ["get"]}], []),
+        (
+            [READ],
+            [{"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "delete"]}],
+            [
+                '{APIGroups:[""], Resources:["nodes"], Verbs:["get" "delete"]}',
+                '{APIGroups:[""], Resources:["pods"], Verbs:["delete"]}',
+            ],
+        ),
+        ([SCALE], [{"apiGroups": ["x"], "resources": ["a/scale"], "verbs": ["get"]}], []),
+        (
+            [ONE],
+            [{"apiGroups": ["apps"], "resources": ["x"], "verbs": ["get"]}],
+            ['{APIGroups:["apps"], Resources:["x"], Verbs:["get"]}'],
+        ),
+        (
+            [ONE],
+            [
+                {
+                    "apiGroups": ["apps"],
+                    "resources": ["x"],
+                    "resourceNames": ["web", "db"],
+                    "verbs": ["get", "list"],
+                }
+            ],
+            ['{APIGroups:["apps"], Resources:["x"], ResourceNames:["db"], Verbs:["get" "list"]}'],
+        ),
+    ],
+)
+def test_what_one_does_not_have_to_give(
+    owned: list[dict[str, Any]], wanted: list[dict[str, Any]], lacking: list[str]
+) -> None:
+    found = sorted(shown(rule) for rule in missing(owned, wanted))
+    assert len(found) == len(lacking)
+    assert all(text in rule for text, rule in zip(lacking, found, strict=True))
