@@ -6,16 +6,18 @@ import os
 import shlex
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_kwait.cli.running import Running, add_kubeconfig_argument
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.simulator.authentication.token_file import TokenFileError, read_token_file
+from pytest_kwait.simulator.authentication.user_options import read_users
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
     from types import FrameType
     from typing import NoReturn
 
@@ -43,6 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="fast",
         help="how long its controllers take: a tenth of what real ones do, or as long",
     )
+    parser.add_argument(
+        "--token-auth-file",
+        metavar="FILE",
+        type=Path,
+        help='further users, one a line: token,user,uid or token,user,uid,"group1,group2"',
+    )
+    parser.add_argument(
+        "--user",
+        metavar="NAME[=GROUP,...]",
+        action="append",
+        default=[],
+        help="a further user, with a client certificate; repeatable",
+    )
     add_kubeconfig_argument(parser, "kubeconfig to write")
     parser.add_argument(
         "--detach", action="store_true", help="return once it is ready, and leave it running"
@@ -53,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Start the cluster; end it with Ctrl-C, or leave it running with `--detach`."""
     _check("--nodes", arguments.nodes, 1, _MOST_NODES)
     _check("--port", arguments.port, 0, 65535)
+    contexts = _users(arguments)
     running = Running(_writable(arguments.kubeconfig))
     running.claim()
     # Every request to end must take the cluster along, as Ctrl-C does: in a shell's background too,
@@ -65,11 +81,13 @@ def run(arguments: argparse.Namespace) -> int:
             nodes=arguments.nodes,
             time=arguments.time,
             port=arguments.port,
+            token_file=arguments.token_auth_file,
+            users=arguments.user,
             owned=not arguments.detach,
         )
         try:
             running.note(process.pid)
-            _tell(running, arguments)
+            _tell(running, arguments, contexts)
             if arguments.detach:
                 process.leave()
                 return 0
@@ -97,7 +115,24 @@ def _stay(process: SimulatorProcess) -> None:
         raise ClusterError(f"the cluster has ended (exit status {status}):\n{process.tail()}")
 
 
-def _tell(running: Running, arguments: argparse.Namespace) -> None:
+def _users(arguments: argparse.Namespace) -> list[str]:
+    """Names of the users that are asked for, who all get a context."""
+    file, users = arguments.token_auth_file, []
+    if file is not None:
+        arguments.token_auth_file = file.expanduser().absolute()
+        try:
+            users = [user.name for user in read_token_file(arguments.token_auth_file).values()]
+        except TokenFileError as error:
+            why = str(error).removeprefix(str(arguments.token_auth_file)).lstrip(",: ")
+            raise InvalidArgument("--token-auth-file", str(file), why) from error
+    try:
+        users += [user.name for user in read_users(arguments.user)]
+    except ValueError as error:
+        raise InvalidArgument("--user", ", ".join(arguments.user), str(error)) from error
+    return list(dict.fromkeys(users))
+
+
+def _tell(running: Running, arguments: argparse.Namespace, contexts: list[str]) -> None:
     target = read_kubeconfig(running.kubeconfig).target()
     end = shlex.join(("kwait", "down", "--kubeconfig", str(running.kubeconfig)))
     nodes = "1 node" if arguments.nodes == 1 else f"{arguments.nodes} nodes"
@@ -107,6 +142,8 @@ def _tell(running: Running, arguments: argparse.Namespace) -> None:
         file=sys.stderr,
         flush=True,
     )
+    if contexts:
+        print(f"further contexts: {', '.join(contexts)}", file=sys.stderr, flush=True)
     print(f"export KUBECONFIG={shlex.quote(str(running.kubeconfig))}", flush=True)
 
 

@@ -39,6 +39,8 @@ class SimulatorProcess:
         nodes: how many nodes it has.
         time: `fast` for controllers ten times as fast as real ones.
         port: the port that it serves on; 0 for any that is free.
+        token_file: further users and their tokens, as kube-apiserver reads them.
+        users: `NAME` or `NAME=GROUP,...` of users who get a client certificate.
         owned: whether it is to end together with this process.
         folder: what it removes then, as this process may not get to it; None for nothing.
         command: what to run, for tests.
@@ -56,6 +58,8 @@ class SimulatorProcess:
         nodes: int = 2,
         time: Time = "fast",
         port: int = 0,
+        token_file: Path | None = None,
+        users: Sequence[str] = (),
         owned: bool = True,
         folder: Path | None = None,
         command: Sequence[str] = _COMMAND,
@@ -71,6 +75,10 @@ class SimulatorProcess:
             *("--nodes", str(nodes), "--time", time, "--port", str(port)),
             *("--kubeconfig", str(kubeconfig), "--ready-fd", str(ready_end)),
         ]
+        if token_file is not None:
+            arguments += ["--token-auth-file", str(token_file)]
+        for user in users:
+            arguments += ["--user", user]
         if owned:
             owner_end, self._owner = os.pipe()
             theirs.append(owner_end)

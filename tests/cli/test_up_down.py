@@ -86,6 +86,50 @@ def test_what_is_asked_for_is_handed_to_the_process(file: Path) -> None:
 
 
 @pytest.mark.usefixtures("ready")
+def test_further_users_get_contexts(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('t1,jane,u1,"team,other"\nt2,robot,u2\n')
+    users = ["--user", "ops=system:masters", "--user", "jane"]
+    start = ["up", "--detach", "--kubeconfig", str(file)]
+    assert main([*start, "--token-auth-file", str(tokens), *users]) == 0
+    assert "\nfurther contexts: jane, robot, ops\n" in capsys.readouterr().err
+    log = Running(file).log.read_text()
+    assert f"--token-auth-file {tokens} --user ops=system:masters --user jane" in log
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error"),
+    [
+        (
+            "--token-auth-file",
+            "bad.csv",
+            'line 2: 1 column, expected token,user,uid or token,user,uid,"group1,group2"',
+        ),
+        ("--token-auth-file", "none.csv", "No such file or directory"),
+        ("--user", "=team", "'=team' is neither NAME nor NAME=GROUP,..."),
+    ],
+)
+def test_users_that_cannot_be_meant(
+    option: str,
+    value: str,
+    error: str,
+    file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("t,jane,u\njoe\n")
+    assert main(["up", "--kubeconfig", str(file), option, value]) == 2
+    said = capsys.readouterr().err
+    assert said == f"kwait up: {option}='{value}' is not valid: {error}\n"
+    assert not file.exists()
+
+
+@pytest.mark.usefixtures("ready")
 def test_a_path_for_a_shell_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "my config"
     main(["up", "--detach", "--kubeconfig", str(file)])
