@@ -12,6 +12,7 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _SUFFIX = re.compile(r"(?<=[-.])[bcdfghjklmnpqrstvwxz2456789]{5}(?=$|[\" ])")
 _ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b(:\d+)?")
 _REVISION = re.compile(r"(?<=current: )\d+|(?<=in record \()\d+(?=\))")
+_WEB_TOKEN = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*")
 _AGE = re.compile(r"^\d+[smhd]$")
 _IGNORED = frozenset({"managedFields"})
 """Held to the real server by a transcript of their own."""
@@ -56,6 +57,7 @@ def _manager(entry: dict[str, Any]) -> tuple[str, str, str]:
 def _text(text: str, names: dict[str, str]) -> str:
     for found, shown in names.items():
         text = text.replace(found, shown)
+    text = _WEB_TOKEN.sub("<token>", text)
     text = _TIME.sub("<time>", text)
     text = _UID.sub("<uid>", text)
     text = _ADDRESS.sub("<address>", text)

@@ -9,8 +9,10 @@ A transcript is a YAML list of steps:
       type: application/json                          the body's media type; null sends none
       headers: {Accept: application/yaml}
       token: ""                                       another bearer token; empty sends none
+      until: 200                                      sent again until its status is this one
       save: {rv: metadata.resourceVersion}            values of the answer for later steps
       compare: body | status | fields | headers       how much of the answer counts (default: body)
+               | unordered                            the body, whatever the order of its lists
       headers_compared: [Warning]                     headers that count as well
       alone: true                                     later reads are sent once it is answered
 """
@@ -39,6 +41,7 @@ __all__ = ["Outcome", "load", "play"]
 Outcome = dict[str, Any]
 
 _TOGETHER = 8
+_UNTIL = 15.0
 
 
 def load(path: Path) -> list[dict[str, Any]]:
@@ -69,7 +72,7 @@ def _groups(steps: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """The steps, those together that may be sent together."""
     group: list[dict[str, Any]] = []
     for step in steps:
-        alone = not step["do"].startswith("GET ") or "save" in step or step.get("alone", False)
+        alone = not step["do"].startswith("GET ") or bool({"save", "until", "alone"} & step.keys())
         if alone and group:
             yield group
             group = []
@@ -85,6 +88,10 @@ def _answer(endpoint: Endpoint, step: dict[str, Any], values: dict[str, str]) ->
     answer = _send(endpoint, step, values)
     while answer.status == 429 and "initializing" in answer.text:
         SYSTEM_CLOCK.sleep(float(answer.headers.get("Retry-After", "1")))
+        answer = _send(endpoint, step, values)
+    deadline = SYSTEM_CLOCK.monotonic() + _UNTIL
+    while answer.status != step.get("until", answer.status) and SYSTEM_CLOCK.monotonic() < deadline:
+        SYSTEM_CLOCK.sleep(0.05)
         answer = _send(endpoint, step, values)
     return answer
 
@@ -110,7 +117,7 @@ def _send(endpoint: Endpoint, step: dict[str, Any], values: dict[str, str]) -> A
         body,
         content_type=step.get("type", "application/json"),
         headers={name: _filled(value, values) for name, value in step.get("headers", {}).items()},
-        token=step.get("token"),
+        token=_filled(step["token"], values) if "token" in step else None,
     )
 
 
@@ -129,17 +136,28 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
+def _ordered(value: Any) -> Any:
+    """`value` with its lists in an order of their own."""
+    if isinstance(value, dict):
+        return {key: _ordered(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return sorted(map(_ordered, value), key=json.dumps)
+    return value
+
+
 def _outcome(step: dict[str, Any], answer: Answer, values: dict[str, str]) -> Outcome:
     names = {values["ns"]: "<namespace>", values["id"]: "<id>"}
     outcome: Outcome = {"do": step["do"], "status": answer.status}
     compare = step.get("compare", "body")
-    if compare in ("body", "fields"):
+    if compare in ("body", "fields", "unordered"):
         body = answer.body
         if isinstance(body, str) and body.startswith("{"):
             body = [
                 event for line in body.splitlines() if not _incidental(event := json.loads(line))
             ]
         outcome["body"] = normal(body, names, fields=compare == "fields")
+        if compare == "unordered":
+            outcome["body"] = _ordered(outcome["body"])
     for header in step.get("headers_compared", ()):
         outcome[header] = normal(answer.headers.get(header, ""), names)
     return outcome
