@@ -30,7 +30,6 @@ def test_a_context_that_is_not_allowed(kwait_cluster: Cluster, tmp_path: Path) -
     ) in said
 
 
-@pytest.mark.needs("authorization")
 def test_an_identity_that_may_not_make_namespaces(kwait: Bench, tmp_path: Path) -> None:
     """A service account may do nothing by itself; a namespace that is given must be readable."""
     path = kubeconfig_of_default(kwait, tmp_path)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from e2e.raising import raises
 from pytest_kwait import WaitTimeout
 
@@ -15,8 +13,6 @@ if TYPE_CHECKING:
     from pytest_kwait import Bench
 
     Wait = Callable[..., Any]
-
-pytestmark = pytest.mark.needs("authorization")
 
 READER = """
 apiVersion: rbac.authorization.k8s.io/v1

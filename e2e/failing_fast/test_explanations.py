@@ -135,7 +135,6 @@ def test_what_there_is_where_a_name_matches_nothing(kwait: Bench, wait_for_pod_r
         kwait.wait_for("pdo/web-0", "condition=Ready")
 
 
-@pytest.mark.needs("authorization")
 @pytest.mark.parametrize("mode", ["watch", "poll"])
 def test_a_read_that_is_forbidden(kwait: Bench, mode: Any) -> None:
     """At once, and by name of what is missing."""

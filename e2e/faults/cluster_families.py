@@ -140,7 +140,6 @@ class RightsWait(Family):
 
     title = "authorization"
     watches = 0
-    needs = ("authorization",)
     asks = "post subjectaccessreviews"
 
     def prepare(self) -> None:

@@ -74,7 +74,6 @@ def test_it(kwait):
         core.patch_namespaced_config_map("held", found[1], {"metadata": {"finalizers": None}})
 
 
-@pytest.mark.needs("authorization")
 def test_a_user_who_may_only_work_in_one_namespace(kwait: Bench, tmp_path: Path) -> None:
     """With --kwait-namespace what its tests make is removed one by one, and nothing else."""
     path = kubeconfig_of_default(kwait, tmp_path)

@@ -101,7 +101,6 @@ def test_from_its_configuration_to_its_end(site: Site) -> None:
     assert not site.kwait.get(f"lease/{LEASE}")["spec"].get("holderIdentity")
 
 
-@pytest.mark.needs("authorization")
 @pytest.mark.usefixtures("metrics_role")
 def test_a_role_opens_the_metrics(site: Site) -> None:
     reader = account(site, "reader")
