@@ -196,7 +196,14 @@ def _has_namespace(item: pytest.Item) -> bool:
 
 
 def uses_cluster(item: pytest.Item) -> bool:
-    """Whether a test names what uses the run's cluster; others find out when they ask for it."""
-    names = {*getattr(item, "fixturenames", ()), *(mark.name for mark in item.iter_markers())}
-    ours = {"kwait", "kwait_cluster", "kwait_client", "kwait_namespace", "kwait_factory"}
-    return not names.isdisjoint({*ours, "manifests", *WAIT_NAMES})
+    """Whether a test names what uses the run's cluster; others find out when they ask for it.
+
+    One that is skipped by its marker uses nothing. What else is named like our fixtures counts too:
+    those that a conftest makes of ours are.
+    """
+    if item.get_closest_marker("skip") is not None:
+        return False
+    fixtures = set(getattr(item, "fixturenames", ()))
+    marks = {mark.name for mark in item.iter_markers()}
+    ours = {name for name in fixtures if name == "kwait" or name.startswith("kwait_")}
+    return bool(ours - {"kwait_timeouts"} or (fixtures | marks) & {"manifests", *WAIT_NAMES})

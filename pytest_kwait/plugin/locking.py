@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.plugin.distributed import cluster_of, run_of
+from pytest_kwait.plugin.distributed import cluster_of, run_of, uses_cluster
 from pytest_kwait.plugin.markers import InvalidMarker, settings_of
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.waits import WAIT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -53,7 +52,7 @@ class Gate:
     def enter(self, item: pytest.Item) -> None:
         """Hold the lock for a test; what keeps it from that is raised by `check`."""
         self._problem, self._lost = None, False
-        if not _uses_cluster(item):
+        if not uses_cluster(item):
             return
         try:
             keeper = self._found(item)
@@ -299,18 +298,7 @@ def gate_of(config: pytest.Config) -> Gate:
 def _is_serial(item: pytest.Item) -> bool:
     """Whether a test must be alone on the cluster."""
     marked = any(map(item.get_closest_marker, ("serial", "disruptive")))
-    return marked and _uses_cluster(item)
-
-
-def _uses_cluster(item: pytest.Item) -> bool:
-    """Whether a test asks for anything of ours that touches the cluster, and will run at all."""
-    if item.get_closest_marker("skip") is not None:
-        return False
-    fixtures = set(getattr(item, "fixturenames", ()))
-    marks = {mark.name for mark in item.iter_markers()}
-    ours = {name for name in fixtures if name == "kwait" or name.startswith("kwait_")}
-    waits = {"manifests", *WAIT_NAMES}
-    return bool(ours - {"kwait_timeouts"} or (fixtures | marks) & waits)
+    return marked and uses_cluster(item)
 
 
 def _is_overridden(item: pytest.Item) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_kwait.errors import ClusterError
 from pytest_kwait.plugin.cluster_sources import ClusterDesk, OwnedSource, RemoteSource
+from pytest_kwait.plugin.distributed import uses_cluster
 from pytest_kwait.suite.settings import Settings
 
 _PROVIDER = """
@@ -310,3 +311,23 @@ def test_sources_reach_the_provider() -> None:
     )
     with pytest.raises(ValueError, match=r"^context='lab' \(from option --kwait-context\)"):
         OwnedSource(settings).provider()
+
+
+@pytest.mark.parametrize(
+    ("test", "uses"),
+    [
+        ("def test_it(kwait): pass", True),
+        ("def test_it(kwait_informers): pass", True),
+        ("def test_it(kwait_timeouts): pass", False),
+        ("def test_it(wait_for_pod_ready): pass", True),
+        ("@pytest.mark.wait_for_pod_ready('a')\ndef test_it(): pass", True),
+        ("@pytest.mark.manifests('a')\ndef test_it(): pass", True),
+        ("@pytest.mark.kwait(timeout='1s')\ndef test_it(): pass", False),
+        ("@pytest.mark.skip\ndef test_it(kwait): pass", False),
+        ("def test_it(tmp_path): pass", False),
+    ],
+)
+def test_what_a_test_names_says_whether_it_uses_the_cluster(
+    pytester: pytest.Pytester, test: str, uses: bool
+) -> None:
+    assert uses_cluster(pytester.getitem(f"import pytest\n\n{test}")) is uses
