@@ -18,7 +18,7 @@ from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.provider import Cluster, choose
-from pytest_kwait.suite.namespaces import run_digest
+from pytest_kwait.suite.owners import run_digest
 from pytest_kwait.suite.report_file import read_report
 from pytest_kwait.suite.run_report import merged
 

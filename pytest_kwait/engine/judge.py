@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
@@ -58,7 +58,7 @@ class Judge:
         condition: Condition,
         settings: WaitSettings,
         clock: Clock,
-        late_looks: Sequence[LateLook] = (),
+        late_looks: Sequence[LateLook[Any]] = (),
         started: float | None = None,
     ) -> None:
         self._condition = condition

@@ -6,23 +6,39 @@ What it asks is asked of no wait that goes well, so that those cost no more than
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.api.session import Session
+    from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.verdicts import Failed, Pending
 
 __all__ = ["LateLook"]
 
 LONGEST_PAUSE = 60.0
 
+PER_LOOK = 5.0
+"""Seconds that one request may take: the wait goes on without the answer."""
 
-class LateLook:
+_Condition = TypeVar("_Condition")
+_Answer = TypeVar("_Answer")
+
+
+class LateLook(Generic[_Condition]):
     """Something is wanting, and the server may know that it will not come.
 
     It is asked after `delay` seconds of want, and again at growing intervals; where it has said
     so, once more before that is believed.
 
     Args:
+        session: who asks the server.
+        condition: what is awaited.
+        deadline: when the wait must be over.
         delay: seconds that something must be wanting before the server is asked.
     """
 
@@ -30,7 +46,12 @@ class LateLook:
     """Whether all that the condition looks at is listed before each look, and not only before one
     that ends the wait."""
 
-    def __init__(self, delay: float) -> None:
+    def __init__(
+        self, session: Session, condition: _Condition, deadline: Deadline, delay: float
+    ) -> None:
+        self.session = session
+        self.condition = condition
+        self._deadline = deadline
         self._pause = delay
         self._next: float | None = None
         self._lost: Failed | None = None
@@ -71,3 +92,13 @@ class LateLook:
     def look(self) -> Failed | None:
         """Ask the server; return the verdict if it will not come."""
         raise AssertionError("said by each look")
+
+    def asked(self, ask: Callable[[Deadline], _Answer]) -> _Answer | None:
+        """Return what the server answers; None where it does not, or may not.
+
+        What only explains may be done without: not everybody may read it.
+        """
+        try:
+            return ask(self._deadline.at_most(PER_LOOK))
+        except (ApiError, DeadlineExceeded):
+            return None

@@ -11,40 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.api.resource import NAMESPACES
+from pytest_kwait.engine.condition import Condition
 from pytest_kwait.engine.late_looks import LateLook
 from pytest_kwait.engine.verdicts import Failed, Patience
-from pytest_kwait.errors import ApiError
-from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.session import Session
-    from pytest_kwait.clock import Deadline
-    from pytest_kwait.engine.condition import Condition
     from pytest_kwait.engine.verdicts import Pending
 
 __all__ = ["Premise"]
 
-PER_LOOK = 5.0
-"""Seconds that reading the namespace may take: the wait goes on without the answer."""
 
-
-class Premise(LateLook):
-    """The namespace of what is awaited and not there takes new objects.
-
-    Args:
-        session: who asks the server.
-        condition: what is awaited.
-        deadline: when the wait must be over.
-        delay: seconds that it must be missing before the namespace is read.
-    """
-
-    def __init__(
-        self, session: Session, condition: Condition, deadline: Deadline, delay: float
-    ) -> None:
-        super().__init__(delay)
-        self._session = session
-        self._condition = condition
-        self._deadline = deadline
+class Premise(LateLook[Condition]):
+    """The namespace of what is awaited and not there takes new objects."""
 
     def wants(self, verdict: Pending) -> bool:
         """Return whether anything is missing that belongs into a namespace."""
@@ -52,7 +30,7 @@ class Premise(LateLook):
 
     def _namespace(self) -> str | None:
         """Return where something is missing; None for what is cluster-scoped."""
-        missing = (s.namespace for s in self._condition.sources() if not s.book.uids())
+        missing = (s.namespace for s in self.condition.sources() if not s.book.uids())
         return next(filter(None, missing), None)
 
     def look(self) -> Failed | None:
@@ -60,13 +38,11 @@ class Premise(LateLook):
         namespace = self._namespace()
         if namespace is None:
             return None
-        limit = self._deadline.at_most(PER_LOOK)
-        try:
-            found = self._session.get(NAMESPACES, namespace, deadline=limit)
-        except (ApiError, DeadlineExceeded):
-            # Not everybody may read namespaces, and one that is not there may still come.
-            return None
-        if not (found.get("metadata") or {}).get("deletionTimestamp"):
+        found = self.asked(
+            lambda deadline: self.session.get(NAMESPACES, namespace, deadline=deadline)
+        )
+        # One that is not there may still come.
+        if found is None or not (found.get("metadata") or {}).get("deletionTimestamp"):
             return None
         text = f"namespace {namespace} is being deleted: nothing can be created in it"
         return Failed(text, Patience.SHORT)

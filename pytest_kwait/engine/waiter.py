@@ -110,11 +110,11 @@ def wait_for_condition(
 
 def _late_looks(
     session: Session, condition: Condition, deadline: Deadline, settings: WaitSettings
-) -> list[LateLook]:
+) -> list[LateLook[Any]]:
     if not settings.fail_fast:
         return []
     delay = settings.short_grace
-    looks: list[LateLook] = [Premise(session, condition, deadline, delay)]
+    looks: list[LateLook[Any]] = [Premise(session, condition, deadline, delay)]
     if hasattr(condition, "inquiry"):
         looks.append(Inquiry(session, cast("Inquirer", condition), deadline, delay))
     return looks

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import LEASES
-from pytest_kwait.suite.namespaces import LABEL_MANAGED_BY, MANAGED_BY, NOTE
+from pytest_kwait.suite.owners import LABEL_MANAGED_BY, MANAGED_BY, NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

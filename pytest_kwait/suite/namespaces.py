@@ -15,20 +15,7 @@ from pytest_kwait.engine.pending import PENDING, PendingWait
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.errors import ApiError, ClusterError, KwaitError
 from pytest_kwait.suite.belongings import Belonging, delete_by_uid
-from pytest_kwait.suite.owners import (
-    LABEL_MANAGED_BY,
-    LABEL_OWNER,
-    LABEL_RUN,
-    LABEL_SHARD,
-    LIFETIME,
-    MANAGED_BY,
-    NOTE,
-    Owner,
-    kept_notes,
-    lease_name,
-    run_digest,
-    shard_label,
-)
+from pytest_kwait.suite.owners import NOTE, Owner, kept_notes
 from pytest_kwait.wait.durations import format_duration
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -41,21 +28,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.heartbeat import Pulse
     from pytest_kwait.suite.pod_security import PodSecurity
 
-__all__ = [
-    "LABEL_MANAGED_BY",
-    "LABEL_OWNER",
-    "LABEL_RUN",
-    "LABEL_SHARD",
-    "LIFETIME",
-    "MANAGED_BY",
-    "NOTE",
-    "Namespaces",
-    "Owner",
-    "kept_notes",
-    "lease_name",
-    "run_digest",
-    "shard_label",
-]
+__all__ = ["Namespaces"]
 
 _FURNITURE = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
 """What every namespace gets, the last to come first."""

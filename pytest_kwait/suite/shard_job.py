@@ -14,7 +14,7 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.error_policy import retrying
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
 from pytest_kwait.resources.jobs import wait_for_job_finish
-from pytest_kwait.suite.namespaces import LABEL_MANAGED_BY, LABEL_RUN, MANAGED_BY, run_digest
+from pytest_kwait.suite.owners import LABEL_MANAGED_BY, LABEL_RUN, MANAGED_BY, run_digest
 from pytest_kwait.suite.shard_results import ShardResults, unpacked
 from pytest_kwait.wait.interruption import DeadlineExceeded
 

@@ -330,4 +330,4 @@ def test_sources_reach_the_provider() -> None:
 def test_what_a_test_names_says_whether_it_uses_the_cluster(
     pytester: pytest.Pytester, test: str, uses: bool
 ) -> None:
-    assert uses_cluster(pytester.getitem(f"import pytest\n\n{test}")) is uses
+    assert uses_cluster(pytester.getitem(f"import pytest\n\n{test}", "test_it")) is uses
