@@ -5,6 +5,8 @@ from __future__ import annotations
 __all__ = ["SUITE"]
 
 SUITE = '''
+import os
+import threading
 import uuid
 
 import pytest
@@ -98,4 +100,11 @@ def customer(kwait):
 
 def test_teardown(customer):
     pass
+
+
+def test_killed(kwait):
+    kwait.apply(KEYS, COLOURS, SHOP)
+    kwait.wait_for("pod/shop", started_again, timeout="60s", fail_fast=False)
+    threading.Timer(0.3, os._exit, [9]).start()
+    kwait.wait_for("configmap/other", "create", timeout="60s")
 '''

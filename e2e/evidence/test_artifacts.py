@@ -79,7 +79,7 @@ def outcome(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:
     """Whichever phase of it has failed."""
-    assert "kwait: artifacts of 3 failed tests: artifacts" in outcome.said.splitlines()
+    assert "kwait: artifacts of 4 failed tests: artifacts" in outcome.said.splitlines()
     assert (outcome.of("test_shop") / "failure.txt").exists()
     assert (outcome.of("test_setup") / "failure.txt").exists()
     assert (outcome.of("test_teardown") / "failure-teardown.txt").exists()
@@ -89,6 +89,24 @@ def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:
     assert "equal to '999'" in wait["goal"]
     assert evidence["run"] == outcome.run
     assert not (outcome.of("test_shop") / "problems.txt").exists()
+
+
+def test_a_test_whose_worker_died_has_all_of_it_too(outcome: Outcome) -> None:
+    """Gathered by the controller, before what is left of the run goes away."""
+    evidence = json.loads((outcome.of("test_killed") / "evidence.json").read_text())
+    space = outcome.space("test_killed")
+
+    assert (evidence["phase"], evidence["namespaces"]) == ("crashed", [space.name])
+    (wait,) = evidence["waits"]
+    assert (wait["goal"], wait["outcome"]) == ("get created", "unfinished")
+    assert (space / "logs/shop/till.previous.log").read_text() == "opening with token=(hidden)\n"
+    assert "pod/shop  Scheduled: Successfully assigned" in (space / "events.txt").read_text()
+    assert _only(space / "namespace.yaml")["status"] == {"phase": "Active"}
+    assert "door: green" in (space / "objects" / "configmaps.yaml").read_text()
+    assert _only(space / "objects" / "secrets.yaml")["data"] == {"words": "(hidden)"}
+    assert not (outcome.of("test_killed") / "problems.txt").exists()
+    removed = "kwait: the janitor removed 1 namespace and 0 other objects of 1 run"
+    assert removed in outcome.said.splitlines()
 
 
 def test_every_kind_is_there_and_no_secret(outcome: Outcome) -> None:
@@ -134,13 +152,13 @@ def test_the_namespace_was_still_there(outcome: Outcome, test: str) -> None:
 def test_ci_systems_are_told(outcome: Outcome) -> None:
     """By annotations, a table for the step, and links in the file of JUnit."""
     lines = outcome.said.splitlines()
-    assert sum(line.startswith("::error file=test_shop.py,line=") for line in lines) == 3
+    assert sum(line.startswith("::error file=test_shop.py,line=") for line in lines) == 4
     summary = (outcome.folder / "summary.md").read_text()
     assert summary.startswith("### pytest-kwait: ")
-    assert summary.count("| <code>test&#95;shop.py::") == 3
+    assert summary.count("| <code>test&#95;shop.py::") == 4
     cases = ElementTree.parse(outcome.folder / "junit.xml").iter("testcase")
     links = [each.text for case in cases for each in case.iter("system-out")]
-    assert len(links) == 3
+    assert len(links) == 4
     for link in links:
         path = (link or "").splitlines()[0].removeprefix("[[ATTACHMENT|").removesuffix("]]")
         assert (outcome.folder / path).is_file()

@@ -1,7 +1,7 @@
 """A folder for each failed test: its failure, what its waits knew, what was in its namespaces.
 
 Each process writes the folders of its own tests, at the moment a phase has failed: what a test made
-is still there then.
+is still there then. Those of a worker that died are written by its controller.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.plugin.casualties import LIMIT, RUN_LIMIT, last_words, rescue_of
 from pytest_kwait.plugin.distributed import run_of
 from pytest_kwait.plugin.failures import (
+    Failure,
     client_of,
     failure_of,
     namespaces_of,
@@ -30,16 +32,9 @@ from pytest_kwait.plugin.sharding import shard_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from pytest_kwait.plugin.failures import Failure
     from pytest_kwait.suite.artifact_folder import ArtifactFolder
 
-__all__ = ["Collector", "artifacts_path", "shown_path"]
-
-LIMIT = 15.0
-"""Seconds that gathering may take for one test."""
-
-RUN_LIMIT = 600.0
-"""Seconds that gathering may take for all tests of a process."""
+__all__ = ["Collector", "artifacts_path", "collector_of", "shown_path"]
 
 _LEAST = 0.2
 """Seconds below which gathering is not worth while."""
@@ -81,6 +76,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def artifacts_path(config: pytest.Config) -> Path | None:
     """Return the folder of the run's artifacts; None where nobody wants any."""
     return run_settings(config).artifacts
+
+
+def collector_of(config: pytest.Config) -> Collector | None:
+    """Return what writes the folders of this process; None where nobody wants any."""
+    return config.stash.get(_collector_key, None)
 
 
 def shown_path(config: pytest.Config, path: str) -> str:
@@ -131,7 +131,8 @@ class Collector:
                 if folder is not None:
                     part = "-teardown" if report.when == "teardown" else ""
                     folder.write(f"failure{part}.txt", _printed(report))
-                    facts = self._evidence(item, report.when, failure, waits)
+                    known = [{"error": type(each).__name__, **each.evidence} for each in waits]
+                    facts = self._evidence(item, report.when, failure, known)
                     folder.write(f"evidence{part}.json", facts)
                     self._dump(item, folder)
                     failure.folder = str(folder.path)
@@ -177,26 +178,58 @@ class Collector:
         if count:
             where = shown_path(self._config, str(self._path))
             yield f"kwait: artifacts of {count} failed {'test' if count == 1 else 'tests'}: {where}"
-        if self._trouble:
-            yield f"kwait: artifacts could not be written: {self._trouble}"
+        trouble = next(filter(None, (self._trouble, *rescue_of(self._config).troubles)), "")
+        if trouble:
+            yield f"kwait: artifacts could not be written: {trouble}"
 
     def _write_crash(self, report: pytest.TestReport) -> None:
+        """Write what is known of a test whose worker died; the rest is gathered beside the run."""
+        from pytest_kwait.clock import SYSTEM_CLOCK
         from pytest_kwait.engine.redaction import redaction
         from pytest_kwait.suite.artifact_folder import ArtifactFolder, folder_name, new_folder
 
         failure = failure_of(report)
-        worker = getattr(getattr(report, "node", None), "gateway", None)
-        name = folder_name(
-            report.nodeid, worker=getattr(worker, "id", ""), shard=shard_text(self._config)
-        )
+        gateway = getattr(getattr(report, "node", None), "gateway", None)
+        worker = str(getattr(gateway, "id", ""))
+        name = folder_name(report.nodeid, worker=worker, shard=shard_text(self._config))
+        words = last_words(self._config, worker)
+        failure.namespaces = tuple(each.namespace for each in words.places)
         try:
             folder = ArtifactFolder(new_folder(self._path, name), redaction(()))
         except OSError as error:
             failure.trouble = str(error)
         else:
             folder.write("failure.txt", _printed(report))
+            waits = words.waits(report.nodeid, SYSTEM_CLOCK.time())
+            facts = {"test": report.nodeid, "phase": "crashed"}
+            folder.write("evidence.json", self._facts(facts, worker, failure, waits))
+            if words.places and not folder.trouble:
+                rescue_of(self._config).start(words.places, folder)
             failure.folder, failure.trouble = str(folder.path), folder.trouble
         failure.attach(report)
+
+    def expire(self, item: pytest.Item, why: str) -> str:
+        """Write the folder of a test whose time is up, and with it that of the process.
+
+        Args:
+            item: the test; goes on in its own thread meanwhile.
+            why: what there is instead of a failure.
+
+        Returns:
+            where it is; empty where it could not be made.
+        """
+        from pytest_kwait.engine.pending import PENDING
+        from pytest_kwait.suite.last_words import pending_facts
+
+        waits = pending_facts(PENDING.waits())
+        failure = Failure(why.splitlines()[0], namespaces=tuple(namespaces_of(item)))
+        with self._writing(item) as folder:
+            if folder is None:
+                return ""
+            folder.write("failure.txt", why)
+            folder.write("evidence.json", self._evidence(item, "expired", failure, waits))
+            self._dump(item, folder)
+            return str(folder.path)
 
     @contextmanager
     def _writing(self, item: pytest.Item) -> Iterator[ArtifactFolder | None]:
@@ -242,21 +275,28 @@ class Collector:
         return watched
 
     def _evidence(
-        self, item: pytest.Item, phase: str | None, failure: Failure, waits: list[Any]
+        self, item: pytest.Item, phase: str | None, failure: Failure, waits: list[dict[str, Any]]
     ) -> str:
-        import json
-
-        run = run_of(self._config)
         facts = {
             "test": item.nodeid,
             "phase": phase,
             "attempt": item.stash.get(_attempts_key, 1),
-            "run": run.id,
+        }
+        return self._facts(facts, run_of(self._config).worker, failure, waits)
+
+    def _facts(
+        self, test: dict[str, Any], worker: str, failure: Failure, waits: list[dict[str, Any]]
+    ) -> str:
+        import json
+
+        facts = {
+            **test,
+            "run": run_of(self._config).id,
             "shard": shard_text(self._config),
-            "worker": run.worker,
+            "worker": worker,
             "namespaces": list(failure.namespaces),
             "headline": failure.headline,
-            "waits": [{"error": type(wait).__name__, **wait.evidence} for wait in waits],
+            "waits": waits,
         }
         return json.dumps(facts, indent=2, ensure_ascii=False, default=str) + "\n"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.plugin.casualties import note_entered, note_left
 from pytest_kwait.plugin.distributed import check_rights, run_of
 from pytest_kwait.plugin.markers import manifest_folders, settings_of
 from pytest_kwait.plugin.outcomes import Placement, is_kept, placements, report_kept
@@ -148,7 +149,12 @@ def namespace_for(
     check_rights(config, cluster)
     given = run_settings(config).setting("namespace")
     if given.value is not None:
-        yield namespaces.existing(given.value, given.source)
+        name = namespaces.existing(given.value, given.source)
+        note_entered(config, name, cluster)
+        try:
+            yield name
+        finally:
+            note_left(config, name)
         return
     settings = run_settings(config)
     name = namespaces.make(
@@ -160,6 +166,7 @@ def namespace_for(
     advice = _EMBEDDED_ENDS if cluster.provider == "embedded" else f"look: {namespaces.hint(name)}"
     placement = Placement(node, name, advice, namespaces.client)
     placements(config).append(placement)
+    note_entered(config, name, cluster)
     failed = False
     try:
         yield name
@@ -168,6 +175,7 @@ def namespace_for(
         raise
     finally:
         placements(config).remove(placement)
+        note_left(config, name)
         own = settings_of(node)
         if is_kept(config, node, own) or (failed and own.keep == "failed"):
             namespaces.keep(name)

@@ -205,6 +205,11 @@ class Narrator:
             else:
                 self._outlet.erase()
 
+    def say(self, line: str) -> None:
+        """Write a line that stays."""
+        with self._lock:
+            self._outlet.lines(line)
+
     def close(self) -> None:
         """Tell nothing more."""
         with self._lock:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.narration import Narrator
     from pytest_kwait.plugin.signals import SignalReport
 
-__all__ = ["Progress", "drawn", "hush", "resume", "told"]
+__all__ = ["Progress", "drawn", "hush", "resume", "say", "told"]
 
 _progress_key = pytest.StashKey["Progress"]()
 
@@ -167,6 +167,12 @@ def told(config: pytest.Config, worker: str, line: str) -> None:
     """Show what a worker waits for."""
     if _progress_key in config.stash:
         config.stash[_progress_key].told(worker, line)
+
+
+def say(config: pytest.Config, line: str) -> None:
+    """Write a line that stays, from any thread."""
+    if _progress_key in config.stash:
+        config.stash[_progress_key].narrator().say(line)
 
 
 def hush(config: pytest.Config) -> None:

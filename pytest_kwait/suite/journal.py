@@ -1,8 +1,9 @@
-"""What a process has recorded for a report, in a file that outlives it: a line for each thing.
+"""What a process has recorded, in a file that outlives it: a line for each thing.
 
 A line is written by one call to the system and is then the system's: a process that is killed loses
-nothing that was over before. Each process has a file of its own; the controller makes one report of
-all files of its run, and `kwait report merge` does it where the controller was killed as well.
+nothing that was over before. Each process has a file of its own. For a report the controller makes
+one of all files of its run, and `kwait report merge` does it where the controller was killed as
+well; for artifacts it reads in the file of a worker that died what its test was at.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["SUFFIX", "Begun", "Entry", "Journal", "entries"]
+__all__ = ["SUFFIX", "Begun", "Entry", "Journal", "Place", "entries"]
 
 SUFFIX = ".jsonl"
 """What the names of journals end with."""
@@ -38,6 +39,16 @@ class Begun(msgspec.Struct, omit_defaults=True):
     test: str = ""
 
 
+class Place(msgspec.Struct, omit_defaults=True):
+    """A namespace that the tests of a process work in from now on, or no more."""
+
+    namespace: str
+    left: bool = False
+    provider: str = ""
+    kubeconfig: str = ""
+    context: str | None = None
+
+
 class Entry(msgspec.Struct, omit_defaults=True):
     """A line of a journal: one of these."""
 
@@ -46,6 +57,7 @@ class Entry(msgspec.Struct, omit_defaults=True):
     wait: WaitRecord | None = None
     explained: Explanation | None = None
     test: TestRecord | None = None
+    place: Place | None = None
 
 
 _encoder = msgspec.json.Encoder()

@@ -321,7 +321,7 @@ def test_sources_reach_the_provider() -> None:
         ("def test_it(kwait_timeouts): pass", False),
         ("def test_it(wait_for_pod_ready): pass", True),
         ("@pytest.mark.wait_for_pod_ready('a')\ndef test_it(): pass", True),
-        ("@pytest.mark.manifests('a')\ndef test_it(): pass", True),
+        ("@pytest.mark.manifests('kind: ConfigMap\\n')\ndef test_it(): pass", True),
         ("@pytest.mark.kwait(timeout='1s')\ndef test_it(): pass", False),
         ("@pytest.mark.skip\ndef test_it(kwait): pass", False),
         ("def test_it(tmp_path): pass", False),

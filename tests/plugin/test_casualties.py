@@ -1,0 +1,325 @@
+"""Tests whose process dies with them: their artifacts are gathered by whoever is left."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FakeCluster = Callable[[], str]
+
+_CONFTEST = """
+import fcntl
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.append(os.environ["FAKE_PATH"])
+
+import pytest_kwait.clusters.provider as provider
+from pytest_kwait.errors import ApiError, ClusterError
+from tests.suite.fakes import FakeCluster, FakeTransport
+
+
+class Transport(FakeTransport):
+    # What is in the cluster is in a file: workers and controller see the same.
+    def send(self, method, path, **options):
+        if "/selfsubject" in path:
+            raise ApiError("no reviews here", status=404, path=path)
+        store = Path(os.environ["FAKE_LOG"] + ".objects")
+        with open(f"{store}.lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.objects, self._count = json.loads(
+                store.read_text() if store.exists() else "[{}, 0]"
+            )
+            try:
+                return super().send(method, path, **options)
+            finally:
+                if method != "GET":
+                    # Whoever writes may die meanwhile.
+                    part = Path(f"{store}.{os.getpid()}")
+                    part.write_text(json.dumps([self.objects, self._count]))
+                    part.replace(store)
+
+
+class Cluster(FakeCluster):
+    def __init__(self):
+        super().__init__(time_scale=0.1)
+        self.transport = Transport(Path(os.environ["FAKE_LOG"]))
+
+
+class Provider:
+    name = "fake"
+
+    def start(self):
+        return Cluster()
+
+
+def connect(kubeconfig, context=None, provider="existing", time_scale=1.0):
+    if os.environ.get("FAKE_TROUBLE") and "PYTEST_XDIST_WORKER" not in os.environ:
+        raise ClusterError(os.environ["FAKE_TROUBLE"])
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        # Long enough for the run to end meanwhile, if nobody waited.
+        time.sleep(1)
+    assert (str(kubeconfig), context, provider) == ("/fake/kubeconfig", None, "fake")
+    return Cluster()
+
+
+real = provider.choose, provider.connect
+provider.choose, provider.connect = lambda *args, **kwargs: Provider(), connect
+
+
+def pytest_configure(config):
+    if hasattr(config, "workerinput") and os.environ.get("FAKE_ELSEWHERE"):
+        config.workerinput["kwait_words"] = "/not/on/this/machine"
+
+
+def pytest_unconfigure():
+    provider.choose, provider.connect = real
+"""
+_MINE = """
+import os, signal, threading, time
+import pytest
+from pytest_kwait import wait_for
+
+MINE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
+KEYS = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
+        "stringData": {"words": "correct-horse"}}
+
+"""
+
+
+@pytest.fixture
+def shared_cluster(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> FakeCluster:
+    """The fake cluster, for all processes of a run."""
+    pytester.makeconftest(_CONFTEST)
+    return fake_cluster
+
+
+def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    return pytester.runpytest(
+        "--kwait-artifacts=art", "--kwait-run-id=r1", "-n1", "--max-worker-restart=0", *options
+    )
+
+
+def plain(text: str) -> str:
+    return re.sub(r"-[0-9a-f]{8}\b", "-########", text)
+
+
+def files(root: Path) -> dict[str, str]:
+    found = sorted(each for each in root.rglob("*") if each.is_file())
+    return {plain(each.relative_to(root).as_posix()): each.read_text() for each in found}
+
+
+@pytest.mark.parametrize(
+    "death",
+    ["os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSEGV)"],
+    ids=["exit", "kill", "segfault"],
+)
+def test_the_controller_gathers_what_a_worker_that_died_would_have(
+    pytester: pytest.Pytester, shared_cluster: FakeCluster, death: str
+) -> None:
+    pytester.makepyfile(
+        test_it=_MINE
+        + f"""
+def test_before(kwait): pass
+
+def test_it(kwait, wait_for_job_complete):
+    kwait.apply(MINE, KEYS)
+    kwait.wait_for("configmap/mine", "create")
+    threading.Timer(0.5, lambda: {death}).start()
+    wait_for_job_complete("pi", timeout="60s")
+"""
+    )
+    result = run(pytester, "--junitxml=junit.xml")
+    result.assert_outcomes(passed=1, failed=1)
+    output = result.stdout.str()
+    assert "kwait: artifacts of 1 failed test: art" in output.splitlines()
+    assert "INTERNALERROR" not in output
+    found = files(pytester.path / "art")
+    folder, space = "test_it-test_it-########-gw0", "kwait-r1-gw0-test-it-########"
+    assert list(found) == [
+        f"{folder}/evidence.json",
+        f"{folder}/failure.txt",
+        f"{folder}/{space}/namespace.yaml",
+        f"{folder}/{space}/objects/configmaps.yaml",
+        f"{folder}/{space}/objects/secrets.yaml",
+        f"{folder}/{space}/objects/serviceaccounts.yaml",
+    ]
+    assert found[f"{folder}/failure.txt"].endswith(
+        "\nworker 'gw0' crashed while running 'test_it.py::test_it'\n"
+    )
+    assert "name: mine" in found[f"{folder}/{space}/objects/configmaps.yaml"]
+    assert "words: (hidden)" in found[f"{folder}/{space}/objects/secrets.yaml"]
+    # While it was there: the run has removed it since.
+    assert "deletionTimestamp" not in found[f"{folder}/{space}/namespace.yaml"]
+    assert "kwait: the janitor removed 1 namespace and 0 other objects of 1 run" in output
+    evidence = json.loads(plain(found[f"{folder}/evidence.json"]))
+    (wait,) = evidence.pop("waits")
+    assert evidence == {
+        "test": "test_it.py::test_it",
+        "phase": "crashed",
+        "run": "r1",
+        "shard": "",
+        "worker": "gw0",
+        "namespaces": [space],
+        "headline": "worker 'gw0' crashed while running 'test_it.py::test_it'",
+    }
+    assert 0 < wait.pop("elapsed_seconds") < 60
+    assert wait == {
+        "error": None,
+        "subject": f"job {space}/pi",
+        "goal": "become complete",
+        "outcome": "unfinished",
+        "reason": None,
+    }
+    xml = plain((pytester.path / "junit.xml").read_text())
+    assert (
+        f"[[ATTACHMENT|art/{folder}/failure.txt]]\n[[ATTACHMENT|art/{folder}/evidence.json]]" in xml
+    )
+
+
+def test_a_worker_that_pytest_timeout_ends(
+    pytester: pytest.Pytester, shared_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it=_MINE
+        + """
+@pytest.fixture(scope="module")
+def shared(kwait_factory):
+    with kwait_factory("shared") as bench:
+        yield bench
+
+@pytest.mark.timeout(4, method="thread", func_only=True)
+def test_it(shared, kwait):
+    kwait.apply(MINE)
+    time.sleep(60)
+"""
+    )
+    run(pytester).assert_outcomes(failed=1)
+    found = files(pytester.path / "art")
+    folder = "test_it-test_it-########-gw0"
+    assert "name: mine" in found[f"{folder}/kwait-r1-gw0-test-it-########/objects/configmaps.yaml"]
+    assert f"{folder}/kwait-r1-gw0-shared-########/namespace.yaml" in found
+    assert not any(name.endswith("problems.txt") for name in found)
+
+
+def test_a_namespace_that_is_given_is_looked_into(
+    pytester: pytest.Pytester, shared_cluster: FakeCluster
+) -> None:
+    mine = {"/api/v1/namespaces/mine": {"metadata": {"name": "mine", "uid": "1"}}}
+    (pytester.path / "requests.log.objects").write_text(json.dumps([mine, 1]))
+    pytester.makepyfile(test_it=_MINE + "def test_it(kwait): os._exit(1)")
+    run(pytester, "--kwait-namespace=mine").assert_outcomes(failed=1)
+    found = files(pytester.path / "art")
+    assert "test_it-test_it-########-gw0/mine/namespace.yaml" in found
+
+
+def test_where_the_cluster_does_not_answer_it_is_said(
+    pytester: pytest.Pytester, shared_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_TROUBLE", "no answer within 10s")
+    pytester.makepyfile(test_it=_MINE + "def test_it(kwait): os._exit(1)")
+    run(pytester).assert_outcomes(failed=1)
+    found = files(pytester.path / "art")
+    assert plain(found["test_it-test_it-########-gw0/problems.txt"]) == (
+        "namespaces kwait-r1-gw0-test-it-######## are left out: no answer within 10s\n"
+    )
+
+
+def test_a_run_gathers_for_so_long_only(
+    pytester: pytest.Pytester, shared_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_kwait.plugin.casualties.RUN_LIMIT", 0.0)
+    pytester.makepyfile(test_it=_MINE + "def test_it(kwait): os._exit(1)")
+    run(pytester).assert_outcomes(failed=1)
+    found = files(pytester.path / "art")
+    assert plain(found["test_it-test_it-########-gw0/problems.txt"]) == (
+        "namespaces kwait-r1-gw0-test-it-######## are left out: what was gathered for tests "
+        "before it leaves no time\n"
+    )
+
+
+def test_of_a_worker_on_another_machine_only_the_failure_is_known(
+    pytester: pytest.Pytester, shared_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_ELSEWHERE", "1")
+    pytester.makepyfile(test_it=_MINE + "def test_it(kwait): os._exit(1)")
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    assert "INTERNALERROR" not in result.stdout.str()
+    found = files(pytester.path / "art")
+    folder = "test_it-test_it-########-gw0"
+    assert list(found) == [f"{folder}/evidence.json", f"{folder}/failure.txt"]
+    evidence = json.loads(found[f"{folder}/evidence.json"])
+    assert (evidence["namespaces"], evidence["waits"]) == ([], [])
+
+
+def test_who_asks_for_nothing_writes_nothing_down(
+    pytester: pytest.Pytester, shared_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="def test_it(request): assert 'kwait_words' not in request.config.workerinput"
+    )
+    pytester.runpytest("-n1").assert_outcomes(passed=1)
+
+
+def test_a_timeout_that_ends_the_process_leaves_artifacts(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it=_MINE
+        + """
+@pytest.mark.timeout(60, method="thread")
+def test_in_time(kwait): pass
+
+@pytest.mark.timeout(3, method="thread")
+def test_it(kwait):
+    kwait.apply(MINE)
+    begun = threading.Event()
+
+    def wait():
+        begun.set()
+        # A wait that knows nothing of the test's own timeout.
+        options = {"timeout": "60s", "mode": "poll", "poll": "50ms"}
+        wait_for(kwait.client, kwait.namespace, "configmap/other", "create", **options)
+
+    threading.Thread(target=wait, daemon=True).start()
+    begun.wait()
+    while True: time.sleep(0.1)
+"""
+    )
+    result = pytester.runpytest_subprocess("--kwait-artifacts=art", "--kwait-run-id=r1", timeout=60)
+    assert result.ret == 1
+    found = files(pytester.path / "art")
+    folder, space = "test_it-test_it-########", "kwait-r1-test-it-########"
+    assert list(found) == [
+        f"{folder}/evidence.json",
+        f"{folder}/failure.txt",
+        f"{folder}/{space}/namespace.yaml",
+        f"{folder}/{space}/objects/configmaps.yaml",
+        f"{folder}/{space}/objects/serviceaccounts.yaml",
+    ]
+    lines = plain(result.stdout.str()).splitlines()
+    assert f"kwait: artifacts of the test that ran out of time: art/{folder}" in lines
+    assert any(" Timeout " in line for line in lines)
+    failure = found[f"{folder}/failure.txt"]
+    assert failure.startswith(
+        "the test's own timeout of 3s (pytest-timeout) ended the process; where the test was:\n\n"
+    )
+    assert failure.endswith("while True: time.sleep(0.1)\n")
+    evidence = json.loads(plain(found[f"{folder}/evidence.json"]))
+    (wait,) = evidence["waits"]
+    assert (evidence["phase"], evidence["attempt"]) == ("expired", 1)
+    assert evidence["namespaces"] == [space]
+    assert (wait["outcome"], wait["reason"]) == ("unfinished", "not found yet")
