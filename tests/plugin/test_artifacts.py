@@ -278,12 +278,12 @@ def test_workers_write_their_own_and_the_controller_tells(
     found = files(pytester)
     assert sum(name.endswith("namespace.yaml") for name in found) == 3
     assert all(re.search(r"-gw\d/", name) for name in found)
-    (killed,) = (text for name, text in found.items() if "test_killed" in name)
+    (killed,) = (found[name] for name in found if re.search("test_killed.*/failure.txt", name))
     assert re.fullmatch(
         r"\[gw\d\] .*\nworker 'gw\d' crashed while running 'test_it.py::test_killed'\n", killed
     )
     xml = (pytester.path / "junit.xml").read_text()
-    assert xml.count("[[ATTACHMENT|art/test_it-test_") == 7
+    assert xml.count("[[ATTACHMENT|art/test_it-test_") == 8
 
 
 def test_the_tests_own_timeout_leaves_time_for_artifacts(

@@ -321,7 +321,7 @@ def test_sources_reach_the_provider() -> None:
         ("def test_it(kwait_timeouts): pass", False),
         ("def test_it(wait_for_pod_ready): pass", True),
         ("@pytest.mark.wait_for_pod_ready('a')\ndef test_it(): pass", True),
-        ("@pytest.mark.manifests('kind: ConfigMap\\n')\ndef test_it(): pass", True),
+        ("@pytest.mark.manifests('a.yaml')\ndef test_it(): pass", True),
         ("@pytest.mark.kwait(timeout='1s')\ndef test_it(): pass", False),
         ("@pytest.mark.skip\ndef test_it(kwait): pass", False),
         ("def test_it(tmp_path): pass", False),
@@ -330,4 +330,5 @@ def test_sources_reach_the_provider() -> None:
 def test_what_a_test_names_says_whether_it_uses_the_cluster(
     pytester: pytest.Pytester, test: str, uses: bool
 ) -> None:
+    pytester.makefile(".yaml", a="{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
     assert uses_cluster(pytester.getitem(f"import pytest\n\n{test}", "test_it")) is uses
