@@ -239,30 +239,33 @@ def test_waiting_for_it_is_not_on_the_time_of_the_test(
 ) -> None:
     pytester.makepyfile(
         test_it="""
-        import conftest, pytest, threading
+        import conftest, pytest, threading, time
         from pytest_kwait.engine.pending import PENDING
+        from pytest_kwait.plugin.running import time_left
 
         conftest.hold()
-        said = []
+        said, freed = [], []
 
         def free():
             rest = threading.Event()
             while not PENDING.waits():
                 rest.wait(0.01)
             said.extend(map(str, PENDING.waits()))
-            rest.wait(1.2)
+            rest.wait(0.3)
+            freed.append(time.monotonic())
             conftest.let_go()
 
         threading.Thread(target=free, daemon=True).start()
 
-        @pytest.mark.timeout(1)
+        @pytest.mark.timeout(100)
         @pytest.mark.serial
-        def test_serial(kwait_client):
+        def test_serial(request, kwait_client):
             (line,) = said
             assert line.partition(" (after ")[0] == (
                 "lock default/kwait-serial to be free for test_it.py::test_serial: held by "
                 "run ci-1, worker gw0: test_other"
             )
+            assert 100 - time_left(request.node) <= time.monotonic() - freed[0]
         """
     )
     result = pytester.runpytest_subprocess(f"--timeout-method={method}")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _PROVIDER = given("""
 ready = threading.Event()
+came = []
 
 
 class Cluster(FakeCluster):
@@ -34,8 +35,9 @@ class Cluster(FakeCluster):
             if path == "/api/v1/nodes" and os.environ["FAKE_READY"] == "forbidden":
                 raise ApiError("no", status=403, reason="Forbidden", method=method, path=path)
             if path == "/api/v1/nodes" and os.environ["FAKE_READY"] == "late":
-                if not ready.wait(1.2):
+                if not ready.wait(0.5):
                     ready.set()
+                    came.append(time.monotonic())
                 node["status"]["conditions"][0]["status"] = "True"
             return send(method, path, **options)
 
@@ -185,8 +187,16 @@ def test_waiting_for_the_cluster_is_not_on_the_tests_own_timeout(
     pytester: pytest.Pytester, requests: Callable[..., Any], method: str
 ) -> None:
     requests("late")
-    pytester.makepyfile(test_it="def test_it(kwait_client): pass")
-    options = ["--timeout=1", f"--timeout-method={method}", "-o", "kwait_timeout="]
+    pytester.makepyfile(
+        test_it="""
+        import conftest, time
+        from pytest_kwait.plugin.running import time_left
+
+        def test_it(request, kwait_client):
+            assert 100 - time_left(request.node) <= time.monotonic() - conftest.came[0]
+        """
+    )
+    options = ["--timeout=100", f"--timeout-method={method}", "-o", "kwait_timeout="]
     run: Any = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", *options],
         cwd=pytester.path,
