@@ -164,8 +164,9 @@ class Janitor:
             clock = deadline.clock
             watchman = Watchman(open_ones, clock.monotonic())
             limit = deadline.at_most(watchman.duration + _LOOK)
+            watched = "1 Lease" if len(open_ones) == 1 else f"{len(open_ones)} Leases"
             self._tell(
-                f"watching {len(open_ones)} Leases for up to {watchman.duration:g}s: "
+                f"watching {watched} for up to {watchman.duration:g}s: "
                 "those of runs that live change"
             )
             pause = min(_LOOK, watchman.duration / 4)

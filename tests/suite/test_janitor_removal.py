@@ -1,0 +1,137 @@
+"""How the janitor removes what it has judged: in which order, until when, and what is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.api.resource import CONFIG_MAPS, LEASES, NAMESPACES, PRIORITY_CLASSES, Resource
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ApiError
+from pytest_kwait.suite.janitor import _order
+from pytest_kwait.suite.leftovers import Leftover
+
+from .test_janitor import Place
+
+WEBHOOKS = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "X", False
+)
+API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", False)
+FORBIDDEN = ApiError("no", status=403, reason="Forbidden", method="GET", path="/x")
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+def test_what_can_hold_up_everything_else_goes_first() -> None:
+    unknown: Any = None
+    order = [
+        (API_SERVICES, "a"),
+        (WEBHOOKS, "b"),
+        (CONFIG_MAPS, "a"),
+        (CONFIG_MAPS, "c"),
+        (NAMESPACES, "b"),
+        (PRIORITY_CLASSES, "a"),
+    ]
+    leftovers = [
+        Leftover(resource, None, None, name, "u", False, "", unknown) for resource, name in order
+    ]
+    for found in (leftovers, leftovers[::-1]):
+        assert sorted(found, key=_order) == leftovers
+
+
+def test_the_run_itself_removes_the_kinds_that_it_has_noted(place: Place) -> None:
+    lease = place.lease("r1", 0.0, namespace="team-a")
+    other = place.lease("r2", 0.0, namespace="team-a")
+    own = [
+        place.belonging("r1", lease, PRIORITY_CLASSES, "p"),
+        place.belonging("r1", lease, CONFIG_MAPS, "m", "team-a"),
+    ]
+    theirs = place.belonging("r2", other, PRIORITY_CLASSES, "q")
+    # Not shown everywhere: looked at where the Lease is.
+    place.transport.refuse("GET", CONFIG_MAPS.path(), FORBIDDEN)
+    kinds = ["gone.v1.example.com", "priorityclasses.v1.scheduling.k8s.io", "configmaps.v1."]
+    until = Deadline.after(9.0, place.clock)
+    before = dict(place.transport.objects)
+
+    would = place.janitor(dry_run=True).sweep_own(lease, kinds[:2], until)
+    assert place.transport.objects == before
+    assert would.summary() == "would remove 0 namespaces and 1 other object of 1 run"
+
+    sweep = place.janitor().sweep_own(lease, kinds, until)
+    assert [path in place for path in (*own, theirs)] == [False, False, True]
+    assert sweep.summary() == "removed 0 namespaces and 2 other objects of 1 run"
+
+
+def test_what_is_being_deleted_is_not_asked_to_go_again(place: Place) -> None:
+    path = place.namespace("r1", place.lease("r1", 100.0))
+    place.transport.objects[path]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    sweep = place.sweep()
+    assert f"DELETE {path}" not in place.transport.requests
+    assert f"is being deleted namespaces/{path.rpartition('/')[2]} (t)" in sweep.lines()
+
+
+def test_it_is_awaited_until_all_is_gone(place: Place) -> None:
+    path = place.namespace("r1", place.lease("r1", 100.0))
+    held = dict(place.transport.objects[path])
+    janitor, until = place.janitor(), Deadline.after(60.0, place.clock)
+    sweep = janitor.sweep(until)
+    place.transport.objects[path] = held
+    place.clock.call_later(5.0, lambda: place.transport.objects.pop(path))
+    janitor.wait(sweep, until)
+    assert sweep.staying == []
+    assert sweep.is_clean
+    assert 5.0 <= place.clock.monotonic() <= 5.5
+
+
+def test_what_is_still_there_at_the_end_is_said_with_its_reason(place: Place) -> None:
+    path = place.namespace("r1", place.lease("r1", 100.0))
+    held = dict(place.transport.objects[path])
+    janitor, until = place.janitor(), Deadline.after(60.0, place.clock)
+    sweep = janitor.sweep(until)
+    place.transport.objects[path] = held | {
+        "metadata": held["metadata"] | {"finalizers": ["example.com/hold"]}
+    }
+    janitor.wait(sweep, until)
+    name = path.rpartition("/")[2]
+    assert f"namespaces/{name} is still there: finalizers example.com/hold" in sweep.lines()
+    assert not sweep.is_clean
+    assert 57.0 <= place.clock.monotonic() <= 60.0
+
+
+def test_another_of_the_same_name_is_not_what_was_to_go(place: Place) -> None:
+    path = place.namespace("r1", place.lease("r1", 100.0))
+    held = dict(place.transport.objects[path])
+    janitor, until = place.janitor(), Deadline.after(60.0, place.clock)
+    sweep = janitor.sweep(until)
+    place.transport.objects[path] = held | {"metadata": held["metadata"] | {"uid": "another"}}
+    janitor.wait(sweep, until)
+    assert sweep.staying == []
+    assert place.clock.monotonic() == 0.0
+
+
+@pytest.mark.parametrize(("status", "said"), [(403, True), (404, False), (409, False)])
+def test_a_lease_that_cannot_be_removed_is_a_problem(place: Place, status: int, said: bool) -> None:
+    lease = place.lease("r1", 100.0)
+    name = lease.partition("/")[2]
+    refusal = ApiError("no", status=status, method="DELETE", path="/x")
+    place.transport.refuse("DELETE", LEASES.path("default", name), refusal)
+    problem = f"lease/{name} in default stays: DELETE /x: 403: no"
+    assert place.sweep().problems == ([problem] if said else [])
+
+
+def test_only_leases_that_one_look_does_not_tell_of_are_watched(place: Place) -> None:
+    place.lease("r1", 999.0)
+    place.lease("r2", 5.0)
+    place.sweep(watch=True)
+    assert place.told == ["watching 1 Lease for up to 40s: those of runs that live change"]
+
+
+def test_where_no_lease_is_to_be_watched_nothing_is_said(place: Place) -> None:
+    place.lease("r1", 999.0)
+    place.sweep(watch=True)
+    assert place.told == []
+    assert place.clock.monotonic() == 0.0
