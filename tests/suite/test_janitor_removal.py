@@ -123,6 +123,44 @@ def test_a_lease_that_cannot_be_removed_is_a_problem(place: Place, status: int, 
     assert place.sweep().problems == ([problem] if said else [])
 
 
+@pytest.mark.parametrize(
+    ("kinds", "stays"), [("priorityclasses.v1.scheduling.k8s.io", True), ("", False)]
+)
+def test_a_lease_stays_that_tells_where_to_look_for_what_stays(
+    place: Place, kinds: str, stays: bool
+) -> None:
+    lease = place.lease("r1", 100.0, kinds=kinds)
+    path = place.namespace("r1", lease)
+    place.transport.refuse("DELETE", path, FORBIDDEN)
+    sweep = place.sweep()
+    assert (LEASES.path("default", lease.partition("/")[2]) in place) is stays
+    assert sweep.leases == (not stays)
+
+
+def test_a_run_that_cannot_be_told_that_it_counts_as_dead_keeps_all(place: Place) -> None:
+    lease = place.lease("r1", 100.0)
+    path = place.namespace("r1", lease)
+    refusal = ApiError("no", status=422, reason="Invalid", method="PATCH", path="/x")
+    place.transport.refuse("PATCH", LEASES.path("default", lease.partition("/")[2]), refusal)
+    with pytest.raises(ApiError, match="PATCH /x: 422 Invalid: no"):
+        place.sweep()
+    assert path in place
+
+
+def test_what_the_run_itself_keeps_is_told(place: Place) -> None:
+    lease = place.lease("r1", 0.0)
+    name = place.namespace("r1", lease).rpartition("/")[2]
+    until = Deadline.after(9.0, place.clock)
+    sweep = place.janitor().sweep_own(lease, [], until, keep=True)
+    assert [str(each) for each in sweep.kept] == [f"namespaces/{name}"]
+
+
+def test_namespaces_are_looked_at_once(place: Place) -> None:
+    place.namespace("r1", place.lease("r1", 100.0, kinds="namespaces.v1."))
+    place.janitor(dry_run=True).sweep(Deadline.after(9.0, place.clock), all_kinds=True)
+    assert place.transport.requests.count("GET /api/v1/namespaces") == 1
+
+
 def test_only_leases_that_one_look_does_not_tell_of_are_watched(place: Place) -> None:
     place.lease("r1", 999.0)
     place.lease("r2", 5.0)
