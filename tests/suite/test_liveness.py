@@ -63,6 +63,15 @@ def test_a_lease_of_somebody_else_is_none(path: tuple[str, ...], value: object) 
     assert read_lease(obj) is None
 
 
+@pytest.mark.parametrize(("run", "nonce"), [("", "ab"), ("r1", "")])
+def test_a_lease_of_no_run_is_none_though_its_parts_fit(run: str, nonce: str) -> None:
+    obj = lease()
+    obj["metadata"]["name"] = lease_name(run, nonce)
+    obj["metadata"]["labels"]["pytest-kwait/run"] = run_digest(run)
+    obj["metadata"]["annotations"] |= {"pytest-kwait/run": run, "pytest-kwait/nonce": nonce}
+    assert read_lease(obj) is None
+
+
 @pytest.mark.parametrize(
     ("age", "ended", "life"),
     [
@@ -84,7 +93,8 @@ def test_without_the_servers_time_nothing_is_known_at_one_look() -> None:
 
 def test_watched_for_its_duration_without_a_change_it_is_dead() -> None:
     watchman = Watchman([_LEASE], 100.0)
-    watchman.look([_LEASE])
+    # A run that began since is none of those that are watched.
+    watchman.look([_LEASE, dataclasses.replace(_LEASE, name="later", version="9")])
     assert watchman.judge(_LEASE, 139.9) is Life.UNDECIDED
     assert watchman.undecided(139.9) == [_LEASE]
     assert watchman.judge(_LEASE, 140.0) is Life.DEAD
