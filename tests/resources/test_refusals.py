@@ -27,6 +27,7 @@ from pytest_kwait.resources.stateful_sets import (
     stateful_set_running_and_ready,
     stateful_set_status_ready_replicas,
 )
+from pytest_kwait.wait.interruption import DeadlineExceeded
 from tests.engine.fake_session import FakeSession, job, pod
 
 if TYPE_CHECKING:
@@ -191,6 +192,33 @@ def test_events_that_may_not_be_read() -> None:
     with pytest.raises(WaitTimeout, match="0 of 3 pods Running"):
         wait(found)
     assert found.count("list events involvedObject.uid") <= 10
+
+
+class Silent(FakeSession):
+    """Answers no list of events."""
+
+    def list(self, resource: Any, namespace: str | None = None, **options: Any) -> Any:
+        if resource == EVENTS:
+            self.given.append(options["deadline"].remaining)
+            raise DeadlineExceeded("no answer")
+        return super().list(resource, namespace, **options)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[float] = []
+
+
+def test_events_that_are_not_answered_hold_up_no_wait() -> None:
+    """Each time for five seconds at most, and never past the wait's own limit."""
+    found = Silent()
+    found.put(JOBS, job())
+
+    with pytest.raises(WaitTimeout, match="0 of 3 pods Running"):
+        wait(found, timeout=6.0)
+    with pytest.raises(WaitTimeout, match="0 of 3 pods Running"):
+        wait(found, timeout=60.0)
+    assert found.given[0] == 1.0
+    assert set(found.given[1:]) == {5.0}
 
 
 def test_graces_and_fail_fast_hold_for_it() -> None:

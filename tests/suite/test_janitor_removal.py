@@ -147,6 +147,28 @@ def test_a_run_that_cannot_be_told_that_it_counts_as_dead_keeps_all(place: Place
     assert path in place
 
 
+@pytest.mark.parametrize(("age", "stays"), [(10.0, True), (100.0, False)])
+def test_a_lease_that_no_list_shows_is_asked_for_by_its_name(
+    place: Place, age: float, stays: bool
+) -> None:
+    path = place.namespace("r1", place.lease("r1", age, namespace="team-a"))
+    # Those of all namespaces are not shown, and it is not where the janitor looks then.
+    place.transport.refuse("GET", LEASES.path(), FORBIDDEN)
+    sweep = place.sweep()
+    assert (path in place) is stays
+    assert sweep.unknown == {}
+
+
+def test_what_names_a_lease_of_somebody_else_stays(place: Place) -> None:
+    path = place.namespace("r1", "default/other")
+    place.put(LEASES, {"metadata": {"name": "other", "namespace": "default"}, "spec": {}})
+    sweep = place.sweep()
+    assert path in place
+    assert (
+        "left what names lease default/other, which could not be read: it is not the Lease of a run"
+    ) in sweep.lines()
+
+
 def test_what_the_run_itself_keeps_is_told(place: Place) -> None:
     lease = place.lease("r1", 0.0)
     name = place.namespace("r1", lease).rpartition("/")[2]
