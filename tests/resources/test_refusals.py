@@ -108,6 +108,20 @@ def test_what_may_pass(mode: Any) -> None:
 
 
 @MODES
+def test_what_was_there_and_is_refused_later(mode: Any) -> None:
+    """The pods were there, not Running, for 20 s."""
+    found = session(event("e1", 25))
+    for name in ("a", "b", "c"):
+        found.put(PODS, made(name, 0, "Pending"))
+        found.at(20, found.drop, PODS, name)
+
+    with pytest.raises(WaitFailed, match=r"FailedCreate: pods .* exceeded quota: few"):
+        wait(found, mode=mode, poll=1.0)
+
+    assert found.clock.monotonic() == 65.0
+
+
+@MODES
 def test_a_quota_that_is_freed(mode: Any) -> None:
     found = session(event("e1", 0))
     for name in ("a", "b", "c"):
