@@ -169,6 +169,46 @@ def test_what_names_a_lease_of_somebody_else_stays(place: Place) -> None:
     ) in sweep.lines()
 
 
+@pytest.mark.parametrize(("status", "problems"), [(403, 1), (404, 0), (405, 0)])
+def test_kinds_that_cannot_be_listed(place: Place, status: int, problems: int) -> None:
+    place.lease("r1", 100.0, kinds="priorityclasses.v1.scheduling.k8s.io")
+    refusal = ApiError("no", status=status, method="GET", path="/x")
+    place.transport.refuse("GET", PRIORITY_CLASSES.path(), refusal)
+    sweep = place.sweep()
+    said = "priorityclasses.scheduling.k8s.io cannot be looked at: GET /x: 403: no"
+    assert sweep.problems == [said] * problems
+
+
+@pytest.mark.parametrize("resource", [PRIORITY_CLASSES, LEASES], ids=lambda each: each.kind)
+def test_nothing_goes_where_a_list_is_refused_in_any_other_way(
+    place: Place, resource: Resource
+) -> None:
+    lease = place.lease("r1", 100.0, kinds="priorityclasses.v1.scheduling.k8s.io")
+    path = place.namespace("r1", lease)
+    refusal = ApiError("no", status=422, reason="Invalid", method="GET", path="/x")
+    place.transport.refuse("GET", resource.path(), refusal)
+    with pytest.raises(ApiError, match="GET /x: 422 Invalid: no"):
+        place.sweep()
+    assert path in place
+
+
+def test_nothing_goes_where_no_leases_are_shown_at_all(place: Place) -> None:
+    path = place.namespace("r1", place.lease("r1", 100.0))
+    for where in (None, "default"):
+        place.transport.refuse("GET", LEASES.path(where), FORBIDDEN)
+    with pytest.raises(ApiError, match="GET /x: 403 Forbidden: no"):
+        place.sweep()
+    assert path in place
+
+
+def test_leases_of_runs_are_not_foreign_and_others_with_our_label_are(place: Place) -> None:
+    name = place.lease("r1", 10.0).partition("/")[2]
+    ours = place.transport.objects[LEASES.path("default", name)]["metadata"]
+    tool = {"name": "tool", "namespace": "default", "labels": ours["labels"]}
+    place.put(LEASES, {"metadata": tool, "spec": {}})
+    assert place.sweep(all_kinds=True).foreign == 1
+
+
 def test_what_the_run_itself_keeps_is_told(place: Place) -> None:
     lease = place.lease("r1", 0.0)
     name = place.namespace("r1", lease).rpartition("/")[2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pytest_kwait.suite.junit import Tally, merged, tally
@@ -10,6 +12,7 @@ ONE = b"""<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" errors="1" failures="2" skipped="3" tests="10" time="1.5">
 <testcase name="a"/></testsuite></testsuites>"""
 OLD = b'<testsuite tests="2" time="0.5"><testcase name="b"/></testsuite>'
+OWN = b'<testsuite name="api" tests="1" time="0.5"><testcase name="c"/></testsuite>'
 
 
 def test_tests_are_counted() -> None:
@@ -17,14 +20,17 @@ def test_tests_are_counted() -> None:
     assert tally(ONE).passed == 4
     assert tally(OLD) + tally(ONE) == Tally(12, 2, 1, 3, 2.0)
     assert tally(b"<testsuites/>") == Tally()
+    assert tally(b'<testsuite tests="1"/>') == Tally(1)
 
 
 def test_suites_of_shards_stay_apart() -> None:
-    both = merged([("1/2", ONE), ("2/2", OLD)])
-    assert tally(both) == Tally(12, 2, 1, 3, 2.0)
-    assert b'name="pytest [1/2]"' in both
-    assert b'name="pytest [2/2]"' in both
-    assert both.index(b'name="a"') < both.index(b'name="b"')
+    all = merged([("1/3", ONE), ("2/3", OLD), ("3/3", OWN)])
+    assert tally(all) == Tally(13, 2, 1, 3, 2.5)
+    assert re.findall(rb' name="([^"]+)"', all) == [
+        *(b"pytest [1/3]", b"a"),
+        *(b"pytest [2/3]", b"b"),
+        *(b"api [3/3]", b"c"),
+    ]
 
 
 @pytest.mark.parametrize("document", [b"", b"<testsuites>", b"\xff"])
