@@ -93,6 +93,7 @@ def test_state(kwait: Bench, wait_for_job_state: Wait) -> None:
     kwait.create(job("two", parallelism=2, completions=2), job("one"))
 
     assert wait_for_job_state("two", two_active)["status"]["active"] == 2
+    wait_for_job_state("one", lambda each: each["status"].get("active") == 1)
     with raises(WaitTimeout, "did not satisfy two_active within 1s: 1 pods are active"):
         wait_for_job_state("one", two_active, timeout="1s")
 

@@ -144,7 +144,7 @@ def test_reachable_and_responding(
 
 @answers
 def test_a_service_that_does_not_answer(
-    kwait: Bench, wait_for_pod_ready: Wait, wait_for_service_reachable: Wait
+    kwait: Bench, wait_for_endpoint_count: Wait, wait_for_service_reachable: Wait
 ) -> None:
     """Pods that do not listen, and pods that cannot start."""
     hopeless = pod("b", container(image="Busybox:not a tag"), labels={"app": "hopeless"})
@@ -154,7 +154,8 @@ def test_a_service_that_does_not_answer(
         service("deaf"),
         service("hopeless", selector={"app": "hopeless"}),
     )
-    wait_for_pod_ready("a")
+    # Before it has one, it answers otherwise.
+    wait_for_endpoint_count("deaf", 1)
 
     with raises(WaitTimeout, "it answered 503: .*connection refused"):
         wait_for_service_reachable("deaf", timeout="1s", poll="200ms")
