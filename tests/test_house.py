@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from itertools import pairwise
@@ -32,6 +33,32 @@ def test_module_is_one_room_with_a_name(module: Path) -> None:
 )
 def test_folder_says_what_may_enter(folder: Path) -> None:
     assert (folder / "__init__.py").read_text().startswith('"""')
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_decoders_of_types_are_made_one_at_a_time(module: Path) -> None:
+    """At import, which has a lock, or by `make_decoder`: msgspec crashes where threads do it."""
+    functions = [
+        node
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    making = {
+        function.name
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and _makes_a_decoder(node)
+    }
+
+    assert making <= {"make_decoder"}
+
+
+def _makes_a_decoder(call: ast.Call) -> bool:
+    name = ast.unparse(call.func)
+    typed = any(keyword.arg == "type" for keyword in call.keywords)
+    return name.endswith(".Decoder") or (
+        typed and name.startswith("msgspec") and name.endswith((".decode", ".convert"))
+    )
 
 
 def test_lowest_versions_are_those_that_the_package_allows() -> None:

@@ -225,7 +225,7 @@ class ListDecoder:
 
     def __init__(self, shape: Any = None) -> None:
         self._shape = shape
-        self._page: msgspec.json.Decoder[_List] = msgspec.json.Decoder(_List)
+        self._page: msgspec.json.Decoder[_List] = make_decoder(_List)
 
     def page(self, data: bytes) -> tuple[ObjectList, str]:
         """Decode one page; return it with the token of the next one, empty after the last.

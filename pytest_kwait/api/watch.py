@@ -299,7 +299,7 @@ class EventDecoder:
 
     def __init__(self, shape: Any = None) -> None:
         self._shape = shape
-        self._envelope: msgspec.json.Decoder[_Envelope] = msgspec.json.Decoder(_Envelope)
+        self._envelope: msgspec.json.Decoder[_Envelope] = make_decoder(_Envelope)
         event = msgspec.defstruct(
             "Event",
             [("type", str), ("object", shape if shape is not None else dict[str, Any])],

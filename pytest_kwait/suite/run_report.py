@@ -144,6 +144,10 @@ class _Head(msgspec.Struct):
     kwait_report: object = None
 
 
+_head_decoder = msgspec.json.Decoder(_Head)
+_report_decoder = msgspec.json.Decoder(RunReport)
+
+
 def decoded(data: bytes, what: str, value: object) -> RunReport:
     """Return the report that JSON has.
 
@@ -156,7 +160,7 @@ def decoded(data: bytes, what: str, value: object) -> RunReport:
         InvalidArgument: it is no report, one of another version, or broken.
     """
     try:
-        version = msgspec.json.decode(data, type=_Head).kwait_report
+        version = _head_decoder.decode(data).kwait_report
     except msgspec.ValidationError:
         version = None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -173,7 +177,7 @@ def decoded(data: bytes, what: str, value: object) -> RunReport:
             f"{VERSION}; use the pytest-kwait that wrote it",
         )
     try:
-        return msgspec.json.decode(data, type=RunReport)
+        return _report_decoder.decode(data)
     except msgspec.ValidationError as error:
         raise InvalidArgument(what, value, f"it is a broken report: {error}") from None
 

@@ -58,6 +58,9 @@ def packed(status: int, files: Mapping[str, bytes]) -> str:
     return "\n".join([f"{_FIRST} {hashlib.sha256(data).hexdigest()}", *lines, _LAST, ""])
 
 
+_content = msgspec.msgpack.Decoder(tuple[int, dict[str, bytes]])
+
+
 def unpacked(log: str) -> ShardResults | None:
     """Return what a log ends with; None if it has no results, or not all of them.
 
@@ -74,7 +77,7 @@ def unpacked(log: str) -> ShardResults | None:
         if hashlib.sha256(data).hexdigest() != lines[0]:
             return None
         content = zlib.decompressobj().decompress(data, _LARGEST)
-        status, files = msgspec.msgpack.decode(content, type=tuple[int, dict[str, bytes]])
+        status, files = _content.decode(content)
     except (ValueError, zlib.error, msgspec.DecodeError):
         return None
     return ShardResults(status, files, before)
