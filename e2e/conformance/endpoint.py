@@ -87,7 +87,9 @@ class Endpoint:
         response = self._open(
             method, path, body, content_type, headers, token, timeout or self.timeout, stream=False
         )
-        return Answer(response.status, dict(response.headers.items()), response.data)
+        # A header that was sent several times is one text, joined by commas.
+        given = {name: response.headers[name] for name in response.headers}
+        return Answer(response.status, given, response.data)
 
     def stream(self, path: str, *, timeout: float = 30.0) -> Iterator[dict[str, Any]]:
         """Yield the JSON lines of a watch until the server ends it."""

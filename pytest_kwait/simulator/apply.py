@@ -6,6 +6,7 @@ pkg/util/managedfields/internal/{structuredmerge,conflict}.go.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.decoded import Decoded
@@ -29,6 +30,8 @@ from pytest_kwait.simulator.ownership import (
 from pytest_kwait.simulator.schema import Form, struct_of
 from pytest_kwait.simulator.status_error import StatusError, bad_request
 from pytest_kwait.simulator.store import key_of
+from pytest_kwait.simulator.typed_check import type_errors
+from pytest_kwait.simulator.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
@@ -39,19 +42,27 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_object", "merge", "read_apply"]
 
+_MISFIT = re.compile(
+    r"json: cannot unmarshal (?P<given>.+) into Go struct field \S+ of type (?P<go>.+)"
+)
 
-def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
+
+def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Caller) -> Obj:
     """The configuration in the body, which may be YAML.
 
     Raises:
         StatusError: 400, it is none, or one of something else.
     """
-    import yaml
-
     try:
-        obj = yaml.safe_load(data)
-    except yaml.YAMLError as error:
+        obj, repeated = read_yaml(data)
+    except ValueError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
+    if repeated and caller.field_validation == "Strict":
+        text = "yaml: unmarshal errors:\n  " + "\n  ".join(repeated)
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
+    if caller.field_validation == "Warn":
+        for text in repeated:
+            caller.warn(text)
     if not isinstance(obj, dict):
         raise bad_request("error decoding YAML: the configuration must be an object")
     if not obj.get("apiVersion") or not obj.get("kind"):
@@ -69,9 +80,9 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
         raise bad_request("metadata must be an object")
     if metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
-    configuration: Obj = _json_values(obj)
+    configuration: Obj = obj
     metadata = configuration["metadata"]
-    _check_declared(kind, configuration)
+    _check_types(kind, configuration)
     if metadata.setdefault("name", name) != name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL "
@@ -82,18 +93,6 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str) -> Obj:
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     return configuration
-
-
-def _json_values(value: Any) -> Any:
-    """YAML's dates as the text that JSON has for them, and keys as text."""
-    if isinstance(value, dict):
-        return {str(key): _json_values(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_json_values(item) for item in value]
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    text: str = value.isoformat() if hasattr(value, "isoformat") else str(value)
-    return text.replace("+00:00", "Z")
 
 
 def apply_object(
@@ -164,28 +163,44 @@ def apply_object(
     return stored, False
 
 
-def _check_declared(kind: Kind, configuration: Obj) -> None:
+def _check_types(kind: Kind, configuration: Obj) -> None:
+    """Hold the configuration to the kind's type, then to what its Go type can hold.
+
+    Raises:
+        StatusError: 500, as upstream has it.
+    """
     if kind.structure is not None:
         return
-    decoded = Decoded(kind)
+    errors = type_errors(configuration, object_shape(kind))
+    if errors:
+        text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
+        raise _untyped(kind, configuration, f"create typed patch object ({{}}): {text}")
     try:
-        decoded.struct(configuration, struct_of(kind.group, kind.version, kind.kind))
+        Decoded(kind).struct(configuration, struct_of(kind.group, kind.version, kind.kind))
     except StatusError as error:
-        raise _untyped(kind, configuration, error.message.rpartition(": ")[2]) from None
-    if decoded.unknown:
-        texts = [f".{field}: field not declared in schema" for field in decoded.unknown]
-        text = texts[0] if len(texts) == 1 else "errors:\n  " + "\n  ".join(texts)
-        raise _untyped(kind, configuration, text)
+        why = _unconverted(error.message.partition(f" handled as a {kind.kind}: ")[2])
+        group = f"{kind.group}/{kind.version}" if kind.group else f"/{kind.version}"
+        text = f"unable to convert unstructured object to {group}, Kind={kind.kind}: {why}"
+        raise _untyped(
+            kind, configuration, f"convert new object ({{}}) to proper version: {text}"
+        ) from None
+
+
+def _unconverted(why: str) -> str:
+    """What the conversion of an object says of what its decoding would say."""
+    match = _MISFIT.fullmatch(why)
+    if match is None:
+        return f"error decoding from json: {why}" if why.startswith("illegal base64") else why
+    if "." in match["given"]:
+        return f"cannot convert float64 to {match['go']}"
+    return f"json: cannot unmarshal {match['given']} into Go value of type {match['go']}"
 
 
 def _untyped(kind: Kind, configuration: Obj, why: str) -> StatusError:
-    metadata = configuration["metadata"]
+    metadata = configuration.get("metadata") or {}
     group = f"{kind.group}/{kind.version}" if kind.group else f"/{kind.version}"
-    message = (
-        f"failed to create typed patch object ({metadata.get('namespace', '')}/"
-        f"{metadata.get('name', '')}; {group}, Kind={kind.kind}): {why}"
-    )
-    return StatusError(500, "", message)
+    this = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}, Kind={kind.kind}"
+    return StatusError(500, "", "failed to " + why.replace("{}", this, 1))
 
 
 def merge(live: Any, applied: Any, shape: Shape | None) -> Any:

@@ -28,6 +28,7 @@ class Caller:
         dry_run: everything happens but the storing.
         field_validation: what is done about fields that the kind does not have.
         warnings: texts that go back as `Warning` headers; filled while the request is served.
+        complaints: what the body's text had wrong that strict decoding refuses.
     """
 
     user: str = "system:kube-controller-manager"
@@ -38,6 +39,7 @@ class Caller:
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
     warnings: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
 
     @property
     def identity(self) -> User:

@@ -1,67 +1,57 @@
 """What decoding an object into its Go type does to it.
 
-Unknown fields are dropped and named, values of a wrong type are refused, fields that the server
-always writes are filled with their zero value or default, and empty values that it never writes
-are dropped.
+Unknown and repeated fields are named, unknown ones dropped, values of a wrong type refused, fields
+that the server always writes filled with their zero value or default, and empty values that it
+never writes dropped.
+
+Source: sigs.k8s.io/json internal/golang/encoding/json/decode.go.
 """
 
 from __future__ import annotations
 
-import re
+import base64
+import binascii
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.objects import clone
+import msgspec
+
+from pytest_kwait.simulator.objects import Repeated, clone
+from pytest_kwait.simulator.quantity_text import canonical_quantity, rounded_quantity
 from pytest_kwait.simulator.schema import Form, Shape
 from pytest_kwait.simulator.status_error import bad_request
+from pytest_kwait.simulator.time_text import canonical_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.schema import Struct
 
 __all__ = ["Decoded"]
 
-_QUANTITY_FORM = re.compile(r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")
+_MOST_COMPLAINTS = 100
+_RANGES = {
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+    "uint8": (0, (1 << 8) - 1),
+    "uint32": (0, (1 << 32) - 1),
+    "uint64": (0, (1 << 64) - 1),
+}
 
-_ZERO_DROPPED = frozenset(
-    # OpenAPI does not tell a number or a bool that is omitted at zero from one that is a pointer.
-    [
-        "active",
-        "availableReplicas",
-        "concurrentConnections",
-        "count",
-        "currentNumberScheduled",
-        "desiredHealthy",
-        "failed",
-        "fullyLabeledReplicas",
-        "generation",
-        "healthCheckNodePort",
-        "hostIPC",
-        "hostNetwork",
-        "hostPID",
-        "hostPort",
-        "initialDelaySeconds",
-        "minReadySeconds",
-        "nodePort",
-        "numberAvailable",
-        "numberUnavailable",
-        "observedGeneration",
-        "paused",
-        "publishNotReadyAddresses",
-        "readyReplicas",
-        "signal",
-        "stdin",
-        "stdinOnce",
-        "succeeded",
-        "tty",
-        "unavailableReplicas",
-        "unschedulable",
-        "updatedNumberScheduled",
-        "updatedReplicas",
-    ]
-)
-_EMPTY_KEPT = frozenset({"storageClassName", "volumeAttributesClassName"})
-"""Text fields that are pointers: an empty text is a value of its own."""
+
+class _WrongType(Exception):
+    """A value that its field cannot hold; structs add where it is on its way up."""
+
+    def __init__(self, given: str, go: str) -> None:
+        super().__init__(given)
+        self.given, self.go = given, go
+        self.struct = ""
+        self.path: list[str] = []
+
+
+class _Unreadable(Exception):
+    """A text that is none of its type."""
 
 
 class Decoded:
@@ -71,11 +61,14 @@ class Decoded:
         kind: the kind that the object is decoded into.
     """
 
-    __slots__ = ("_kind", "unknown")
+    __slots__ = ("_kind", "complaints", "unknown")
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
         self.unknown: list[str] = []
+        """The fields that the type does not have."""
+        self.complaints: dict[str, None] = {}
+        """What strict decoding refuses, in order; never more than the server names."""
 
     def struct(self, value: Obj, struct: Struct, path: str = "") -> Obj:
         """`value` as the server would write it after reading it.
@@ -83,124 +76,226 @@ class Decoded:
         Raises:
             StatusError: 400, a value has another JSON type than its field.
         """
+        try:
+            return self._struct(value, struct, path)
+        except _WrongType as wrong:
+            where = f"{wrong.struct}.{'.'.join(reversed(wrong.path))}"
+            raise self._refused(
+                f"json: cannot unmarshal {wrong.given} into Go struct field {where} "
+                f"of type {wrong.go}"
+            ) from None
+        except _Unreadable as unreadable:
+            raise self._refused(str(unreadable)) from None
+
+    def _struct(self, value: Obj, struct: Struct, path: str) -> Obj:
         clean: Obj = {}
         fields = struct.fields
-        for field, item in value.items():
-            shape = fields.get(field)
-            if shape is None:
-                self.unknown.append(f"{path}{field}")
-                continue
-            if item is None:
-                continue
-            form = shape.form
-            if form is Form.TEXT:
-                if not isinstance(item, str):
-                    raise self._mismatch(item, shape, struct, path + field)
-                if item or shape.default == "" or field in _EMPTY_KEPT:
-                    clean[field] = item
-            elif form is Form.STRUCT:
-                if not isinstance(item, dict):
-                    raise self._mismatch(item, shape, struct, path + field)
-                clean[field] = self.struct(item, shape.struct, f"{path}{field}.")
-            elif form is Form.INTEGER:
-                if type(item) is not int:
-                    raise self._mismatch(item, shape, struct, path + field)
-                if item or field not in _ZERO_DROPPED:
-                    clean[field] = item
-            elif form is Form.BOOL:
-                if not isinstance(item, bool):
-                    raise self._mismatch(item, shape, struct, path + field)
-                if item or field not in _ZERO_DROPPED:
-                    clean[field] = item
-            else:
-                found = self._other(item, shape, struct, path + field)
-                if (
-                    found
-                    or not isinstance(found, list | dict)
-                    or form is Form.ANY
-                    or field in struct.required
-                ):
-                    clean[field] = found
+        pairs = value.items() if type(value) is dict else self._repeated(value, path, fields)
+        shape: Shape | None = None
+        field = ""
+        try:
+            for field, item in pairs:
+                shape = fields.get(field)
+                if shape is None:
+                    self.unknown.append(f"{path}{field}")
+                    self.complain(f'unknown field "{path}{field}"')
+                    continue
+                if item is None:
+                    continue
+                form = shape.form
+                if form is Form.TEXT:
+                    if not isinstance(item, str):
+                        raise _WrongType(_given(item), shape.go)
+                    if item or not shape.cleared:
+                        clean[field] = item
+                elif form is Form.STRUCT:
+                    if not isinstance(item, dict):
+                        raise _WrongType(_given(item), shape.go)
+                    clean[field] = self._struct(item, shape.struct, f"{path}{field}.")
+                else:
+                    found = self._value(item, shape, f"{path}{field}")
+                    if found or not isinstance(found, list | dict | int | float | str):
+                        clean[field] = found
+                    elif not shape.cleared or form in (Form.ANY, Form.INT_OR_TEXT):
+                        # What is stored does not tell an empty list or map from none.
+                        empty = shape.null_when_empty and isinstance(found, list | dict)
+                        clean[field] = None if empty else found
+        except _WrongType as wrong:
+            wrong.path.append(field)
+            if shape is not None and shape.field is not None:
+                wrong.path += reversed(shape.field.within)
+            wrong.struct = wrong.struct or struct.go
+            raise
         for field, filler in struct.always:
             if field not in clean:
                 if isinstance(filler, Shape) and filler.form is Form.STRUCT:
-                    clean[field] = self.struct({}, filler.struct)
+                    clean[field] = self._struct({}, filler.struct, "")
                 else:
                     clean[field] = clone(filler.default)
         return clean
 
-    def _other(self, item: Any, shape: Shape, struct: Struct, path: str) -> Any:
-        form = shape.form
-        if form is Form.LIST:
-            if not isinstance(item, list):
-                raise self._mismatch(item, shape, struct, path)
-            inner = shape.item
-            return [
-                self._value(one, inner, struct, f"{path}[{index}]")
-                for index, one in enumerate(item)
-            ]
-        if form is Form.MAP:
-            if not isinstance(item, dict):
-                raise self._mismatch(item, shape, struct, path)
-            inner = shape.item
-            if inner.form is Form.TEXT:
-                for one in item.values():
-                    if not isinstance(one, str) and one is not None:
-                        raise self._mismatch(one, inner, struct, path)
-                return {key: one or "" for key, one in item.items()}
-            return {
-                key: self._value(one, inner, struct, f"{path}.{key}") for key, one in item.items()
-            }
-        if form is Form.QUANTITY:
-            if isinstance(item, bool) or not isinstance(item, str | int | float):
-                raise self._mismatch(item, shape, struct, path)
-            if not _QUANTITY_FORM.match(str(item)):
-                raise self._refused(
-                    f"quantities must match the regular expression '{_QUANTITY_FORM.pattern}'"
-                )
-            return str(item)
-        if form is Form.INT_OR_TEXT:
-            if isinstance(item, bool) or not isinstance(item, str | int):
-                raise self._mismatch(item, shape, struct, path)
-        elif form in (Form.BYTES, Form.TIME):
-            if not isinstance(item, str):
-                raise self._mismatch(item, shape, struct, path)
-        elif form is Form.NUMBER and (isinstance(item, bool) or not isinstance(item, int | float)):
-            raise self._mismatch(item, shape, struct, path)
-        return item
+    def _repeated(self, value: Obj, path: str, known: Iterable[str]) -> Iterable[tuple[str, Any]]:
+        """The fields of an object as they stood in its text; those given again are named."""
+        pairs = value.pairs if isinstance(value, Repeated) else value.items()
+        seen: Obj = {}
+        for field, item in pairs:
+            if field in seen and field in known:
+                self.complain(f'duplicate field "{path}{field}"')
+                seen[field] = _merged(seen[field], item)
+            else:
+                seen[field] = item
+            yield field, seen[field]
 
-    def _value(self, item: Any, shape: Shape, struct: Struct, path: str) -> Any:
+    def complain(self, text: str) -> None:
+        """Note what strict decoding refuses."""
+        if len(self.complaints) < _MOST_COMPLAINTS:
+            self.complaints[text] = None
+
+    def complain_custom(self, obj: Obj) -> None:
+        """Note what is wrong with an object of a custom kind: unknown fields last, by name."""
+        self.complaints = {}
+        self._complain_repeated(obj, "")
+        for field in sorted(self.unknown):
+            self.complain(f'unknown field "{field}"')
+
+    def _complain_repeated(self, value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            pairs = self._repeated(value, f"{path}.".lstrip("."), value)
+            for field, item in list(pairs):
+                self._complain_repeated(item, f"{path}.{field}".lstrip("."))
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                self._complain_repeated(item, f"{path}[{index}]")
+
+    def _value(self, item: Any, shape: Shape, path: str) -> Any:
         form = shape.form
         if form is Form.STRUCT:
             if item is None:
-                return self.struct({}, shape.struct)
+                return self._struct({}, shape.struct, path + ".")
             if not isinstance(item, dict):
-                raise self._mismatch(item, shape, struct, path)
-            return self.struct(item, shape.struct, path + ".")
-        if form is Form.TEXT:
-            if item is None:
-                return ""
-            if not isinstance(item, str):
-                raise self._mismatch(item, shape, struct, path)
+                raise _WrongType(_given(item), shape.go)
+            return self._struct(item, shape.struct, path + ".")
+        if form is Form.ANY:
             return item
-        if (form is Form.INTEGER and type(item) is not int) or (
-            form is Form.BOOL and not isinstance(item, bool)
-        ):
-            raise self._mismatch(item, shape, struct, path)
-        return self._other(item, shape, struct, path)
+        if item is None:
+            return shape.zero
+        if form is Form.TEXT:
+            if not isinstance(item, str):
+                raise _WrongType(_given(item), shape.go)
+            return item
+        if form is Form.LIST:
+            if not isinstance(item, list):
+                raise _WrongType(_given(item), shape.go)
+            inner = shape.item
+            return [self._value(one, inner, f"{path}[{at}]") for at, one in enumerate(item)]
+        if form is Form.MAP:
+            return self._map(item, shape, path)
+        return _scalar(item, form, shape.go)
 
-    def _mismatch(self, item: Any, shape: Shape, struct: Struct, path: str) -> Exception:
-        given = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}.get(
-            type(item), "object"
-        )
-        field = re.sub(r"\[\d+\]", "", path)
-        return self._refused(
-            f"json: cannot unmarshal {given} into Go struct field {struct.go}.{field} "
-            f"of type {shape.go}"
-        )
+    def _map(self, item: Any, shape: Shape, path: str) -> Obj:
+        if not isinstance(item, dict):
+            raise _WrongType(_given(item), shape.go)
+        pairs = item.items() if type(item) is dict else self._repeated(item, f"{path}.", item)
+        inner = shape.item
+        if inner.form is Form.TEXT:
+            clean = {}
+            for key, one in pairs:
+                if one is not None and not isinstance(one, str):
+                    raise _WrongType(_given(one), inner.go)
+                clean[key] = one or ""
+            return clean
+        if shape.go == "v1.ResourceList":
+            return {
+                key: "0" if one is None else _read(rounded_quantity, _quantity(one))
+                for key, one in pairs
+            }
+        return {key: self._value(one, inner, f"{path}.{key}") for key, one in pairs}
 
     def _refused(self, why: str) -> Exception:
         kind = self._kind
         return bad_request(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
         )
+
+
+def _given(item: Any, *, number: bool = False) -> str:
+    """What a decoding error calls a value; where a number was wanted it shows a wrong one."""
+    if isinstance(item, bool):
+        return "bool"
+    if isinstance(item, int | float):
+        return f"number {msgspec.json.encode(item).decode()}" if number else "number"
+    if isinstance(item, str):
+        return "string"
+    return "array" if isinstance(item, list) else "object"
+
+
+def _merged(before: Any, item: Any) -> Any:
+    """What decoding into a place comes to that has been decoded into."""
+    if isinstance(before, dict) and isinstance(item, dict):
+        return {**before, **item}
+    return item
+
+
+def _scalar(item: Any, form: Form, go: str) -> Any:
+    if form is Form.BOOL:
+        if not isinstance(item, bool):
+            raise _WrongType(_given(item), go)
+        return item
+    if form is Form.NUMBER:
+        if isinstance(item, bool) or not isinstance(item, int | float):
+            raise _WrongType(_given(item), go)
+        return item
+    if form is Form.QUANTITY:
+        return _read(canonical_quantity, _quantity(item))
+    if form is Form.TIME:
+        if not isinstance(item, str):
+            raise _WrongType(_given(item), "string")
+        return _read(_micro_time if go.endswith("MicroTime") else canonical_time, item)
+    if form is Form.BYTES:
+        if isinstance(item, list):
+            numbers = [_scalar(one, Form.INTEGER, "uint8") for one in item]
+            return base64.b64encode(bytes(numbers)).decode()
+        if not isinstance(item, str):
+            raise _WrongType(_given(item), "[]uint8")
+        return _read(_base64, item)
+    if form is Form.INT_OR_TEXT:
+        if isinstance(item, str):
+            return item
+        go = "int32"
+    if type(item) is not int:
+        raise _WrongType(_given(item, number=True), go)
+    least, most = _RANGES.get(go, _RANGES["int64"])
+    if not least <= item <= most:
+        raise _WrongType(_given(item, number=True), go)
+    return item
+
+
+def _quantity(item: Any) -> str:
+    return item if isinstance(item, str) else msgspec.json.encode(item).decode()
+
+
+def _read(reader: Any, text: str) -> str:
+    try:
+        found: str = reader(text)
+    except ValueError as error:
+        raise _Unreadable(str(error)) from None
+    return found
+
+
+def _micro_time(text: str) -> str:
+    return canonical_time(text, micro=True)
+
+
+_ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def _base64(text: str) -> str:
+    text = text.replace("\n", "").replace("\r", "")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        body = text.rstrip("=").encode()
+        whole = len(body) - len(body) % 4
+        bad = next((at for at, sign in enumerate(body) if sign not in _ALPHABET), whole)
+        raise ValueError(f"illegal base64 data at input byte {bad}") from None
+    return base64.b64encode(data).decode()

@@ -56,23 +56,23 @@ def decode(strategy: Strategy, obj: Obj, caller: Caller) -> Obj:
         StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.
     """
     kind = strategy.kind
-    metadata = obj.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        raise bad_request(f"{kind.kind}.metadata: expected an object")
     decoded = Decoded(kind)
     if kind.structure is not None:
+        metadata = obj.get("metadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            raise bad_request(f"{kind.kind}.metadata: expected an object")
         clean = kind.structure.decode(obj, decoded)
+        decoded.complain_custom(obj)
     else:
         clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
-    if decoded.unknown and caller.field_validation != "Ignore":
-        fields = sorted(decoded.unknown) if kind.custom else decoded.unknown
-        texts = [f'unknown field "{field}"' for field in fields]
+    complaints = [*caller.complaints, *decoded.complaints]
+    if complaints and caller.field_validation != "Ignore":
         if caller.field_validation == "Strict":
             raise bad_request(
                 f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-                f"strict decoding error: {', '.join(texts)}"
+                f"strict decoding error: {', '.join(complaints)}"
             )
-        for text in texts:
+        for text in complaints:
             caller.warn(text)
     ordered: Obj = {"kind": kind.kind, "apiVersion": kind.api_version}
     ordered["metadata"] = clean.pop("metadata", None) or {}

@@ -7,9 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Obj", "clone", "labels_of", "name_of", "namespace_of", "owner_of", "uid_of"]
+__all__ = ["Obj", "Repeated", "clone", "labels_of", "name_of", "namespace_of", "owner_of", "uid_of"]
 
 Obj = dict[str, Any]
+
+
+class Repeated(Obj):
+    """An object whose text gave a field more than once; as a mapping it has the last ones.
+
+    Args:
+        pairs: names and values as they stood in the text.
+    """
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
 
 
 def clone(value: Any) -> Any:

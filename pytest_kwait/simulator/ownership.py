@@ -138,8 +138,10 @@ def _require(value: Obj, shape: Shape) -> None:
     for field, inner in shape.struct.fields.items():
         if field in value and inner.form is Form.STRUCT:
             _require(value[field], inner)
-        elif field in shape.struct.required and inner.form in (Form.LIST, Form.MAP):
-            value.setdefault(field, [] if inner.form is Form.LIST else {})
+        elif inner.form in (Form.LIST, Form.MAP) and (
+            field in shape.struct.required and value.get(field) is None
+        ):
+            value[field] = [] if inner.form is Form.LIST else {}
 
 
 def record_update(

@@ -1,7 +1,7 @@
 """The types of built-in kinds: fields, forms, merge keys, defaults.
 
-They come from the server's own OpenAPI document (`data/schemas.json.gz`) and from what its dry-run
-creates showed (`data/defaults.json.gz`).
+They come from the server's own OpenAPI document (`data/schemas.json.gz`), from the Go types behind
+it (`go_types`) and from what its dry-run creates showed (`data/defaults.json.gz`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.simulator.go_types import go_fields, go_item
 from pytest_kwait.simulator.registry import read_data
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.go_types import GoField
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -26,11 +30,7 @@ __all__ = [
 ]
 
 _REF = len("#/components/schemas/")
-_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
-
-
-_TIMED = frozenset({"ContainerStateRunning", "ContainerStateTerminated", "EventSeries"})
 
 
 class Form(Enum):
@@ -51,17 +51,35 @@ class Form(Enum):
 
 
 class Shape:
-    """One value's type, as a field, an item of a list or a value of a map has it."""
+    """One value's type, as a field, an item of a list or a value of a map has it.
 
-    __slots__ = ("_item", "_ref", "_struct", "default", "form", "go", "node")
+    Args:
+        node: the value's schema.
+        go: Go's name of its type, empty where the schema is all there is.
+        field: the field of Go's struct that it is, None for items, values and custom kinds.
+    """
 
-    def __init__(self, node: Obj) -> None:
+    __slots__ = (
+        "_item",
+        "_ref",
+        "_struct",
+        "default",
+        "field",
+        "form",
+        "go",
+        "node",
+        "null_when_empty",
+    )
+
+    def __init__(self, node: Obj, go: str = "", field: GoField | None = None) -> None:
         self.node = node
         self.default: Any = node.get("default")
+        self.field = field
         self._ref: str = node.get("$ref", "")[_REF:]
         target = schemas().get(self._ref, {}) if self._ref else node
         self.form = _form(self._ref, target)
-        self.go = _go_name(self._ref, target, self.form)
+        self.go = go or _go_name(self._ref, target, self.form)
+        self.null_when_empty = field is not None and not field.omitted and not field.pointer
         self._item: Shape | None = None
         self._struct: Struct | None = None
 
@@ -70,7 +88,8 @@ class Shape:
         """The type of a list's items or of a map's values."""
         if self._item is None:
             target = schemas()[self._ref] if self._ref else self.node
-            self._item = Shape(target.get("items") or target.get("additionalProperties") or {})
+            node = target.get("items") or target.get("additionalProperties") or {}
+            self._item = Shape(node, go_item(self.go))
         return self._item
 
     @property
@@ -79,6 +98,16 @@ class Shape:
         if self._struct is None:
             self._struct = _struct(self._ref) if self._ref else Struct("", self.node)
         return self._struct
+
+    @property
+    def cleared(self) -> bool:
+        """Whether an empty value counts as none."""
+        return self.field is None or self.field.cleared
+
+    @property
+    def zero(self) -> Any:
+        """The value of what is null where there can be no null."""
+        return _ZEROS.get(self.form)
 
     @property
     def list_type(self) -> str:
@@ -113,8 +142,36 @@ class Shape:
         ) or self.form not in (Form.STRUCT, Form.MAP)
 
 
+_NEVER_EMPTY = frozenset(
+    # Lists that validation wants something in: no object that is stored shows how Go writes none.
+    [
+        ("CustomResourceDefinitionSpec", "versions"),
+        ("DeviceClaim", "requests"),
+        ("HTTPIngressRuleValue", "paths"),
+        ("MutatingWebhook", "admissionReviewVersions"),
+        ("NodeSelector", "nodeSelectorTerms"),
+        ("PodFailurePolicy", "rules"),
+        ("PodFailurePolicyOnExitCodesRequirement", "values"),
+        ("PodSpec", "containers"),
+        ("PolicyRule", "verbs"),
+        ("SuccessPolicy", "rules"),
+        ("TopologySelectorLabelRequirement", "values"),
+        ("ValidatingWebhook", "admissionReviewVersions"),
+    ]
+)
+_ZEROS = {
+    Form.TEXT: "",
+    Form.INTEGER: 0,
+    Form.NUMBER: 0,
+    Form.BOOL: False,
+    Form.BYTES: "",
+    Form.QUANTITY: "0",
+    Form.INT_OR_TEXT: 0,
+}
+
+
 class Filler:
-    """A field's default that the server has shown and OpenAPI does not tell."""
+    """The value of a field that is written even where it is not given."""
 
     __slots__ = ("default", "form")
 
@@ -132,19 +189,36 @@ class Struct:
         self.name = name
         self.go = name.rpartition(".")[2]
         self.required = frozenset(schema.get("required", ()))
-        self.fields = {field: Shape(node) for field, node in schema.get("properties", {}).items()}
-        self.always: list[tuple[str, Shape | Filler]] = (
-            [(field, shape) for field, shape in self.fields.items() if shape.default is not None]
-            + [
-                (field, Filler(None))
-                for field, shape in self.fields.items()
-                if shape.form is Form.TIME and _always_timed(self.go)
-            ]
-            + [
-                (field, Filler(value))
-                for field, value in learned_defaults().get("types", {}).get(name, {}).items()
-            ]
-        )
+        known = go_fields(name)
+        self.fields: dict[str, Shape] = {}
+        for field, node in schema.get("properties", {}).items():
+            about = known.get(field)
+            shape = self.fields[field] = Shape(node, about.go if about else "", about)
+            if (self.go, field) in _NEVER_EMPTY:
+                shape.null_when_empty = False
+        self.always: list[tuple[str, Shape | Filler]] = list(self._fillers())
+
+    def _fillers(self) -> Iterator[tuple[str, Shape | Filler]]:
+        learned = learned_defaults().get("types", {}).get(self.name, {})
+        for name, shape in self.fields.items():
+            field = shape.field
+            if name in learned:
+                yield name, Filler(learned[name])
+            elif shape.default or (shape.default is not None and field is None):
+                yield name, Filler(shape.default) if shape.default else shape
+            elif field is None or field.omitted_zero or field.pointer:
+                # Validation wants those pointers that Go would write as null.
+                continue
+            elif field.mode or shape.form in (Form.LIST, Form.MAP, Form.BYTES):
+                if shape.null_when_empty:
+                    yield name, Filler(None)
+            elif shape.form is Form.STRUCT:
+                yield name, shape
+            elif not field.omitted or shape.form not in _SCALARS:
+                yield name, Filler(shape.zero)
+
+
+_SCALARS = (Form.TEXT, Form.INTEGER, Form.NUMBER, Form.BOOL)
 
 
 @cache
@@ -184,11 +258,6 @@ def struct_of(group: str, version: str, kind: str) -> Struct:
 def shape_of(group: str, version: str, kind: str) -> Shape:
     """The type of a built-in kind as a value's type."""
     return Shape({"$ref": "#/components/schemas/" + _by_kind()[(group, version, kind)]})
-
-
-def _always_timed(go: str) -> bool:
-    """Whether the type's times are no pointers, and so are written as `null` where unset."""
-    return go.endswith("Condition") or go in _TIMED
 
 
 def _form(ref: str, target: Obj) -> Form:

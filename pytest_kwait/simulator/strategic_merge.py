@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.schema import Form, Shape
 from pytest_kwait.simulator.status_error import StatusError, bad_request
+from pytest_kwait.simulator.typed_check import go_value
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -110,7 +111,7 @@ def _merge_list(
     for one in patch:
         if not isinstance(one, dict) or key not in one:
             raise StatusError(
-                500, "", f"map: {_go_map(one)} does not contain declared merge key: {key}"
+                500, "", f"map: {go_value(one)} does not contain declared merge key: {key}"
             )
         at = next(
             (
@@ -128,15 +129,6 @@ def _merge_list(
         else:
             merged[at] = _merge_object(merged[at], one, item)
     return _ordered(merged, present, patch if order is None else order, key)
-
-
-def _go_map(value: Any) -> str:
-    """A value as Go prints it."""
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{_go_map(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(_go_map(one) for one in value) + "]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _ordered(merged: list[Any], before: list[Any], wanted: list[Any], key: str) -> list[Any]:

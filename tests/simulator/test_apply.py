@@ -186,7 +186,7 @@ def test_items_of_lists_are_merged_by_their_keys(api: ClusterApi) -> None:
 def test_a_field_that_the_kind_has_not_is_refused(api: ClusterApi) -> None:
     body = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "bogus": 1}'
     with pytest.raises(StatusError) as refused:
-        read_apply(body, api.kinds["configmaps"], "a", "default")
+        read_apply(body, api.kinds["configmaps"], "a", "default", Caller())
     assert refused.value.code == 500
     assert refused.value.message == (
         "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .bogus: field not "
@@ -215,14 +215,79 @@ def test_a_field_that_the_kind_has_not_is_refused(api: ClusterApi) -> None:
 )
 def test_what_is_no_configuration_is_refused(api: ClusterApi, body: bytes, message: str) -> None:
     with pytest.raises(StatusError) as refused:
-        read_apply(body, api.kinds["configmaps"], "a", "default")
+        read_apply(body, api.kinds["configmaps"], "a", "default", Caller())
     assert (refused.value.code, refused.value.message) == (400, message)
 
 
 def test_dates_in_yaml_are_the_text_that_json_has(api: ClusterApi) -> None:
     body = (
         b"{apiVersion: coordination.k8s.io/v1, kind: Lease, "
-        b"spec: {renewTime: 2026-01-01T00:00:00Z}}"
+        b"spec: {renewTime: 2026-01-01T00:00:00.000000Z}}"
     )
-    read = read_apply(body, api.kinds["leases.coordination.k8s.io"], "a", "default")
-    assert read["spec"]["renewTime"] == "2026-01-01T00:00:00Z"
+    read = read_apply(body, api.kinds["leases.coordination.k8s.io"], "a", "default", Caller())
+    assert read["spec"]["renewTime"] == "2026-01-01T00:00:00.000000Z"
+
+
+TYPED = "failed to create typed patch object (/a; apps/v1, Kind=Deployment): "
+CONVERTED = (
+    "failed to convert new object (/a; apps/v1, Kind=Deployment) to proper version: unable to "
+    "convert unstructured object to apps/v1, Kind=Deployment: "
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            '{"replicas": "2"}',
+            TYPED + ".spec.replicas: expected numeric (int or float), got string",
+        ),
+        ('{"paused": "x"}', TYPED + ".spec.paused: expected boolean, got &{x}"),
+        ("5", TYPED + ".spec: expected map, got &{5}"),
+        (
+            '{"template": {"spec": {"containers": {}}}}',
+            TYPED + ".spec.template.spec.containers: expected list, got &{map[]}",
+        ),
+        (
+            '{"template": {"spec": {"containers": ["x"]}}}',
+            TYPED + ".spec.template.spec.containers: element 0: associative list with keys may not "
+            "have non-map elements",
+        ),
+        (
+            '{"template": {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}}',
+            TYPED + '.spec.template.spec.containers: duplicate entries for key [name="a"]',
+        ),
+        (
+            '{"template": {"spec": {"containers": [{"name": 1, "image": {"b": [true]}}]}}}',
+            TYPED + "errors:\n  .spec.template.spec.containers[name=1].image: expected string, got "
+            '&value.valueUnstructured{Value:map[string]interface {}{"b":[]interface {}{true}}}\n'
+            "  .spec.template.spec.containers[name=1].name: expected string, got "
+            "&value.valueUnstructured{Value:1}",
+        ),
+        ('{"replicas": 1.5}', CONVERTED + "cannot convert float64 to int32"),
+        (
+            '{"strategy": {"rollingUpdate": {"maxSurge": true}}}',
+            CONVERTED + "json: cannot unmarshal bool into Go value of type int32",
+        ),
+    ],
+)
+def test_what_is_not_of_the_type_is_refused(api: ClusterApi, spec: str, message: str) -> None:
+    head = '{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": '
+    with pytest.raises(StatusError) as refused:
+        read_apply(f"{head}{spec}}}".encode(), api.kinds["deployments.apps"], "a", "", Caller())
+    assert (refused.value.code, refused.value.message) == (500, message)
+
+
+def test_keys_given_twice_are_refused_or_warned_of(api: ClusterApi) -> None:
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: b\n  a: c\n"
+    kind = api.kinds["configmaps"]
+    with pytest.raises(StatusError) as refused:
+        read_apply(body, kind, "a", "default", Caller(field_validation="Strict"))
+    assert (refused.value.code, refused.value.message) == (
+        400,
+        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+        '  line 6: key "a" already set in map',
+    )
+    caller = Caller(field_validation="Warn")
+    read_apply(body, kind, "a", "default", caller)
+    assert caller.warnings == ['line 6: key "a" already set in map']

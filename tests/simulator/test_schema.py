@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.decoded import Decoded
+from pytest_kwait.simulator.objects import Repeated
 from pytest_kwait.simulator.registry import Registry
 from pytest_kwait.simulator.schema import shape_of, struct_of
 from pytest_kwait.simulator.status_error import StatusError
@@ -93,6 +94,61 @@ def test_learned_defaults_fill_a_type_wherever_it_stands() -> None:
             "DeploymentSpec.spec.replicas of type int32",
         ),
         (
+            "configmaps",
+            {"metadata": 1},
+            "json: cannot unmarshal number into Go struct field "
+            "ConfigMap.metadata of type v1.ObjectMeta",
+        ),
+        (
+            "configmaps",
+            {"metadata": {"creationTimestamp": True}},
+            "json: cannot unmarshal bool into Go struct field "
+            "ObjectMeta.metadata.creationTimestamp of type string",
+        ),
+        (
+            "configmaps",
+            {"binaryData": {"k": 1}},
+            "json: cannot unmarshal number into Go struct field "
+            "ConfigMap.binaryData of type []uint8",
+        ),
+        ("configmaps", {"binaryData": {"k": "!!"}}, "illegal base64 data at input byte 0"),
+        (
+            "pods",
+            {"spec": {"activeDeadlineSeconds": 1.5}},
+            "json: cannot unmarshal number 1.5 into Go struct field "
+            "PodSpec.spec.activeDeadlineSeconds of type int64",
+        ),
+        (
+            "pods",
+            {"spec": {"containers": [{"ports": [{"containerPort": 99999999999}]}]}},
+            "json: cannot unmarshal number 99999999999 into Go struct field "
+            "ContainerPort.spec.containers.ports.containerPort of type int32",
+        ),
+        (
+            "pods",
+            {"spec": {"restartPolicy": 1}},
+            "json: cannot unmarshal number into Go struct field "
+            "PodSpec.spec.restartPolicy of type v1.RestartPolicy",
+        ),
+        (
+            "pods",
+            {"spec": {"volumes": [{"hostPath": []}]}},
+            "json: cannot unmarshal array into Go struct field "
+            "Volume.spec.volumes.VolumeSource.hostPath of type v1.HostPathVolumeSource",
+        ),
+        (
+            "pods",
+            {"spec": {"containers": [{"livenessProbe": {"httpGet": {"port": True}}}]}},
+            "json: cannot unmarshal bool into Go struct field "
+            "HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
+        ),
+        (
+            "pods",
+            {"spec": {"containers": [{"resources": {"limits": 5}}]}},
+            "json: cannot unmarshal number into Go struct field "
+            "ResourceRequirements.spec.containers.resources.limits of type v1.ResourceList",
+        ),
+        (
             "pods",
             {"spec": {"containers": {}}},
             "json: cannot unmarshal object into Go struct field "
@@ -114,6 +170,37 @@ def test_a_value_of_a_wrong_type_is_refused(resource: str, obj: dict[str, Any], 
     assert refused.value.message == (
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
     )
+
+
+def test_fields_given_twice_are_merged_and_named_where_the_text_has_them() -> None:
+    kind = KINDS["configmaps"]
+    decoded = Decoded(kind)
+    data = Repeated([("a", "1"), ("a", "2")])
+    obj = Repeated([("bogus", 1), ("data", data), ("data", {"b": "3"})])
+    clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
+    assert clean["data"] == {"a": "2", "b": "3"}
+    assert list(decoded.complaints) == [
+        'unknown field "bogus"',
+        'duplicate field "data.a"',
+        'duplicate field "data"',
+    ]
+
+
+def test_no_more_than_a_hundred_complaints_are_named() -> None:
+    kind = KINDS["configmaps"]
+    decoded = Decoded(kind)
+    decoded.struct(
+        {f"f{number}": 1 for number in range(120)},
+        struct_of(kind.group, kind.version, kind.kind),
+    )
+    assert len(decoded.complaints) == 100
+
+
+def test_empty_lists_that_are_always_written_are_null_as_stored() -> None:
+    clean, _ = decode("roles.rbac.authorization.k8s.io", {"rules": []})
+    assert clean["rules"] is None
+    clean, _ = decode("endpointslices.discovery.k8s.io", {"addressType": "IPv4"})
+    assert (clean["endpoints"], clean["ports"]) == (None, None)
 
 
 def test_merge_keys_and_list_types_come_from_the_document() -> None:

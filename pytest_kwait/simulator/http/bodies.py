@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_kwait.simulator.objects import Repeated
 from pytest_kwait.simulator.protobuf import MAGIC, decode_envelope
 from pytest_kwait.simulator.status_error import (
     StatusError,
     bad_request,
     unsupported_media_type,
 )
+from pytest_kwait.simulator.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.http.request import ApiRequest
@@ -67,10 +69,14 @@ async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False
     if media == "application/vnd.kubernetes.protobuf" or data.startswith(MAGIC):
         obj = decode_envelope(data)
     elif media == "application/yaml":
-        obj = _yaml(data)
+        obj, repeated = _yaml(data)
+        if repeated and request.query.get("fieldValidation") == "Strict":
+            repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(repeated)]
+        request.caller.complaints = repeated
     else:
         obj = _json(data, kind)
-        _check_duplicates(request, data, kind)
+        if request.query.get("fieldValidation") != "Ignore":
+            obj = _with_repetitions(obj, data)
     if not isinstance(obj, dict):
         name = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
         raise bad_request(
@@ -122,54 +128,27 @@ def _expectation(error: json.JSONDecodeError, text: str) -> str:
     return "looking for beginning of value"
 
 
-def _yaml(data: bytes) -> Any:
-    import yaml
-
+def _yaml(data: bytes) -> tuple[Any, list[str]]:
     try:
-        return yaml.safe_load(data)
-    except yaml.YAMLError as error:
-        raise bad_request(f"error converting YAML to JSON: {error}") from None
+        return read_yaml(data)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
 
 
-def _check_duplicates(request: ApiRequest, data: bytes, kind: Kind) -> None:
-    validation = request.query.get("fieldValidation", "")
-    if validation == "Ignore" or kind.group == "authorization.k8s.io":
-        return
-    found: list[str] = []
+def _with_repetitions(obj: Any, data: bytes) -> Any:
+    """`obj`, which `data` spells, with the fields that `data` gives more than once."""
+    repeated = False
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
         result = dict(items)
-        if len(result) != len(items):
-            seen: set[str] = set()
-            for name, _ in items:
-                if name in seen:
-                    found.append(name)
-                seen.add(name)
-        return result
+        if len(result) == len(items):
+            return result
+        repeated = True
+        return Repeated(items)
 
-    decoded = json.loads(data, object_pairs_hook=pairs)
-    if not found:
-        return
-    texts = [f'duplicate field "{_path(decoded, name)}"' for name in found]
-    if validation == "Strict":
-        raise bad_request(
-            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict '
-            f"decoding error: {', '.join(texts)}"
-        )
-    for text in texts:
-        request.caller.warn(text)
-
-
-def _path(obj: Any, name: str, prefix: str = "") -> str:
-    """Where a field of that name is; the first place, which is enough to find it."""
-    if isinstance(obj, dict):
-        if name in obj:
-            return prefix + name
-        for key, value in obj.items():
-            found = _path(value, name, f"{prefix}{key}.")
-            if found:
-                return found
-    return "" if prefix else name
+    again = json.loads(data, object_pairs_hook=pairs)
+    return again if repeated else obj
 
 
 def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
@@ -212,7 +191,7 @@ async def read_delete_options(request: ApiRequest) -> Obj:
         if data.startswith(MAGIC):
             options = decode_envelope(data)
         elif media == "application/yaml":
-            options = _yaml(data)
+            options, _ = _yaml(data)
         else:
             try:
                 options = msgspec.json.decode(data)

@@ -103,7 +103,7 @@ async def patch_object(
     data = await read_body(request)
     subresource = target.subresource or None
     if media == APPLY:
-        configuration = read_apply(data, kind, target.name, target.namespace or "")
+        configuration = read_apply(data, kind, target.name, target.namespace or "", caller)
         stored, created = apply_object(
             api, kind, configuration, subresource, caller, force=request.flag("force")
         )

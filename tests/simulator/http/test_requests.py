@@ -110,7 +110,7 @@ def test_who_may_not_is_told_so(
 
 
 def test_bodies_are_json_yaml_or_without_a_type(served: Served) -> None:
-    yaml = b"metadata: {name: y}\ndata: {k: v}\n"
+    yaml = b"metadata: {name: yaml}\ndata: {k: v}\n"
     assert served.send("POST", MAPS, yaml, Content_Type="application/yaml").status == 201
     assert served.send("POST", MAPS, config_map("j")).status == 201
     refused = served.send("POST", MAPS, b"x", Content_Type="text/csv")
@@ -156,8 +156,8 @@ def test_duplicate_and_unknown_fields_are_warned_of(served: Served) -> None:
     body = b'{"metadata": {"name": "a"}, "bogus": 1, "data": {"x": "1", "x": "2"}}'
     answer = served.send("POST", MAPS, body)
     assert answer.headers.getlist("Warning") == [
-        '299 - "duplicate field \\"data.x\\""',
         '299 - "unknown field \\"bogus\\""',
+        '299 - "duplicate field \\"data.x\\""',
     ]
 
 

@@ -1,0 +1,79 @@
+"""YAML as the server reads it: no dates, and `y` and `n` are truths.
+
+Source: sigs.k8s.io/yaml, goyaml.v2/resolve.go.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import yaml
+
+__all__ = ["read_yaml"]
+
+_TRUTH = re.compile(r"^[yYnN]$")
+
+
+@cache
+def _loader() -> type[yaml.SafeLoader]:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """A loader with tables of its own, which notes the keys that a map has twice."""
+
+        def __init__(self, stream: bytes) -> None:
+            super().__init__(stream)
+            self.repeated: list[tuple[int, str]] = []
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            seen = set()
+            for key, _ in node.value:
+                if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                    self.repeated.append((key.start_mark.line + 1, key.value))
+                seen.add(key.value)
+            found: dict[Any, Any] = super().construct_mapping(node, deep)
+            return found
+
+    Loader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
+    Loader.yaml_implicit_resolvers = {
+        sign: [rule for rule in rules if not rule[0].endswith(":timestamp")]
+        for sign, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    for sign in "yYnN":
+        rules = Loader.yaml_implicit_resolvers.setdefault(sign, [])
+        rules.append(("tag:yaml.org,2002:bool", _TRUTH))
+    return Loader
+
+
+def read_yaml(data: bytes) -> tuple[Any, list[str]]:
+    """The value that `data` spells, as JSON has it, and which keys it gives more than once.
+
+    Raises:
+        ValueError: it is no YAML.
+    """
+    import yaml
+
+    try:
+        loader: Any = _loader()(data)
+        value = _json_values(loader.get_single_data())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"error converting YAML to JSON: {error}") from None
+    repeated = sorted(loader.repeated)
+    return value, [f'line {line}: key "{key}" already set in map' for line, key in repeated]
+
+
+def _json_values(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_key(key): _json_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json_values(item) for item in value]
+    return value
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key)
