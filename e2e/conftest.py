@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 EMBEDDED_LACKS = {
+    "its own registry": "its registry of kinds is made from a real server",
     "running pods": "its kubelets do not serve /runningpods",
     "images": "it runs no images",
     "pod proxy": "it forwards nothing to pods",

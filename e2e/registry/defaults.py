@@ -67,8 +67,6 @@ def learn(
 ) -> dict[str, Any]:
     """Defaults by type (`types`) and facts by resource (`resources`).
 
-    Defaults of the schemas that the server does not live up to are taken out of `types`.
-
     Args:
         endpoint: the server.
         namespace: where the samples are created, dry; made and removed here.
@@ -92,10 +90,7 @@ def learn(
     general = set()
     for (name, field), values in sorted(seen.by_type.items()):
         node = types[name]["properties"][field]
-        if "default" in node:
-            if values == {""}:
-                del node["default"]  # a zero value that is left out after all
-        elif len(values) == 1 and "" not in values:
+        if "default" not in node and len(values) == 1 and "" not in values:
             learned["types"][name][field] = json.loads(next(iter(values)))
             general.add((name, field))
     for (resource, path), values in sorted(seen.by_kind.items()):

@@ -20,18 +20,19 @@ import yaml
 
 from e2e.conformance.endpoint import Endpoint
 from e2e.registry.defaults import learn
+from e2e.registry.documents import archive, documents
+from pytest_kwait.simulator.documents import SWAGGER
 
 DATA = Path(__file__).parents[2] / "pytest_kwait" / "simulator" / "data"
 SAMPLES = Path(__file__).with_name("samples.yaml")
-SCHEMA_PREFIX = "#/components/schemas/"
 NAMESPACE = "kwait-registry"
 
 
 def discovery(endpoint: Endpoint) -> dict[str, Any]:
     """Groups in the server's order, and the resource list of each group and version."""
-    custom = custom_groups(endpoint)
+    built_in = built_in_groups(endpoint)
     listed = endpoint.request("GET", "/apis").body["groups"]
-    groups = [group for group in listed if group["name"] not in custom]
+    groups = [group for group in listed if group["name"] in built_in]
     lists = {"v1": endpoint.request("GET", "/api/v1").body["resources"]}
     for group in groups:
         for version in group["versions"]:
@@ -44,50 +45,51 @@ def discovery(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def custom_groups(endpoint: Endpoint) -> set[str]:
-    """The groups that are there because somebody defined them."""
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    return {item["spec"]["group"] for item in endpoint.request("GET", path).body["items"]}
+def built_in_groups(endpoint: Endpoint) -> set[str]:
+    """The groups that the server has of itself, whatever anybody defines meanwhile."""
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    path += "?labelSelector=kube-aggregator.kubernetes.io/automanaged%3Donstart"
+    found = endpoint.request("GET", path).body["items"]
+    # The group of the API services themselves is served by who reads them, and so has none.
+    return {"apiregistration.k8s.io", *(item["spec"].get("group", "") for item in found)}
 
 
-def schemas(endpoint: Endpoint) -> dict[str, Any]:
-    """The schemas of all documents by name, without prose, and the kinds that each one is."""
-    index = endpoint.request("GET", "/openapi/v3").body["paths"]
-    custom = custom_groups(endpoint)
+def schemas(found: dict[str, Any]) -> dict[str, Any]:
+    """The schemas of all documents by name, and the kinds that each one is."""
     merged: dict[str, Any] = {}
-    for path, entry in sorted(index.items()):
-        if path == "api/v1" or (path.count("/") == 2 and path.split("/")[1] not in custom):
-            document = endpoint.request("GET", entry["serverRelativeURL"]).body
-            for name, schema in document["components"].get("schemas", {}).items():
-                merged[name] = compact(schema)
+    for path, document in found.items():
+        if path != SWAGGER:
+            merged |= document.get("components", {}).get("schemas", {})
     return dict(sorted(merged.items()))
 
 
-def compact(schema: Any) -> Any:
-    """`schema` without descriptions, and with one-armed `allOf` reduced to its `$ref`."""
-    if isinstance(schema, list):
-        return [compact(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    slim = {}
-    for key, value in schema.items():
-        if key == "description" and isinstance(value, str):
-            continue
-        if key == "allOf" and len(value) == 1:
-            slim["$ref"] = value[0]["$ref"]
-        elif key == "properties":
-            slim[key] = {name: compact(field) for name, field in value.items()}
-        else:
-            slim[key] = compact(value)
-    return slim
+def generate(endpoint: Endpoint) -> dict[str, bytes]:
+    """The data files by name, made from what the server says."""
+    found = discovery(endpoint)
+    shown = documents(endpoint, built_in_groups(endpoint))
+    types = schemas(shown)
+    held = archive(shown, types)
+    samples = list(yaml.safe_load_all(SAMPLES.read_text()))
+    learned = learn(endpoint, NAMESPACE, samples, found["resources"], types)
+    return {
+        "resources.json.gz": packed(found),
+        "schemas.json.gz": packed(types),
+        "defaults.json.gz": packed(learned),
+        "openapi.zip": held,
+    }
 
 
-def write(name: str, content: Any) -> None:
-    """Store `content` the same way on every machine: sorted where order means nothing, no time."""
+def packed(content: Any) -> bytes:
+    """`content`, the same on every machine: no time, no name."""
     text = json.dumps(content, separators=(",", ":"))
+    return gzip.compress(text.encode(), compresslevel=9, mtime=0)
+
+
+def write(name: str, data: bytes) -> None:
+    """Store one of the data files."""
     path = DATA / name
-    path.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
-    sys.stdout.write(f"{path.name}: {len(text)} bytes, {path.stat().st_size} compressed\n")
+    path.write_bytes(data)
+    sys.stdout.write(f"{path.name}: {len(data)} bytes\n")
 
 
 def main() -> None:
@@ -97,12 +99,8 @@ def main() -> None:
     arguments = parser.parse_args()
     endpoint = Endpoint(arguments.kubeconfig)
     DATA.mkdir(exist_ok=True)
-    found, types = discovery(endpoint), schemas(endpoint)
-    samples = list(yaml.safe_load_all(SAMPLES.read_text()))
-    learned = learn(endpoint, NAMESPACE, samples, found["resources"], types)
-    write("resources.json.gz", found)
-    write("schemas.json.gz", types)
-    write("defaults.json.gz", learned)
+    for name, data in generate(endpoint).items():
+        write(name, data)
 
 
 if __name__ == "__main__":

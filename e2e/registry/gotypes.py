@@ -10,17 +10,25 @@ is made of, its protobuf number, and as letters: `p`ointer, `o`mitted when empty
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from e2e.registry.generate import write
+from e2e.registry.generate import packed, write
 
 PROGRAM = Path(__file__).with_name("gotypes.go")
 CONTROLPLANE = Path(__file__).parents[1] / "controlplane"
 DATA = "gotypes.json.gz"
+_MODULES = (
+    "k8s.io/api ",
+    "k8s.io/apiextensions-apiserver ",
+    "k8s.io/apimachinery ",
+    "k8s.io/client-go ",
+    "k8s.io/kube-aggregator ",
+)
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _UNSERVED = frozenset(
     # Objects that the server's own memory is made of, or that only its clients know.
@@ -53,10 +61,19 @@ def reflect(schemas: dict[str, Any]) -> dict[str, Any]:
         ]
         waiting += [one["of"] for one in fields]
     return {
+        "made_from": made_from(),
         "kinds": kinds,
         "bases": dict(sorted(bases.items())),
         "types": dict(sorted(kept.items())),
     }
+
+
+def made_from() -> str:
+    """A text that changes whenever the table may: by the programs or by the modules' versions."""
+    lines = CONTROLPLANE.joinpath("go.mod").read_text().splitlines()
+    pinned = sorted(line.strip() for line in lines if line.strip().startswith(_MODULES))
+    programs = PROGRAM.read_text() + Path(__file__).read_text()
+    return hashlib.sha256((programs + "\n".join(pinned)).encode()).hexdigest()
 
 
 def main() -> None:
@@ -64,7 +81,7 @@ def main() -> None:
     from pytest_kwait.simulator.schema import schemas
 
     content = reflect(schemas())
-    write(DATA, content)
+    write(DATA, packed(content))
     sys.stdout.write(f"{len(content['types'])} types, {len(content['kinds'])} kinds\n")
 
 

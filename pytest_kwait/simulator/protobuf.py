@@ -1,8 +1,8 @@
 """The protobuf form of objects, which kubectl's typed creates send.
 
-The fields of each message come from `data/protobuf.json.gz`, made by `e2e/registry/protobuf.py`.
+The fields of each message are those of the Go type behind it (`go_types`).
 
-Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf, the modules' generated.proto files.
+Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf, the modules' generated.pb.go files.
 """
 
 from __future__ import annotations
@@ -15,26 +15,34 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_kwait.clock import rfc3339, rfc3339_micro
-from pytest_kwait.simulator.registry import read_data
-from pytest_kwait.simulator.schema import schemas
+from pytest_kwait.simulator.go_types import go_base, go_kinds, go_struct
 from pytest_kwait.simulator.status_error import bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pytest_kwait.simulator.go_types import GoField
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["MAGIC", "decode_envelope"]
 
 MAGIC = b"k8s\x00"
-_META = "k8s.io.apimachinery.pkg.apis.meta.v1."
-_OPTIONS = _META + "DeleteOptions"
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @cache
-def _table() -> Any:
-    return read_data("protobuf.json.gz")
+def _numbered(name: str) -> dict[int, GoField]:
+    """The fields of a message by number.
+
+    Raises:
+        ValueError: there is no such message.
+    """
+    fields = go_struct(name)
+    if fields is None:
+        raise ValueError(f"no message {name}")
+    return {field.number: field for field in fields if field.number}
 
 
 def decode_envelope(data: bytes) -> Obj:
@@ -49,9 +57,9 @@ def decode_envelope(data: bytes) -> Obj:
         envelope = {number: value for number, _, value in _fields(data[len(MAGIC) :])}
         types = {number: value.decode() for number, _, value in _fields(envelope[1])}
         api_version, kind = types.get(1, ""), types.get(2, "")
-        name = _table()["kinds"].get(f"{api_version} {kind}")
+        name = go_kinds().get(f"{api_version} {kind}")
         if kind == "DeleteOptions":
-            name = _OPTIONS
+            name = f"{_META}{kind}"
         if name is None:
             raise bad_request(f'no kind "{kind}" is registered for version "{api_version}"')
         obj = _message(envelope.get(2, b""), name)
@@ -98,30 +106,31 @@ def _message(data: bytes, name: str) -> Any:
     special = _SPECIAL.get(name)
     if special is not None:
         return special({number: value for number, _, value in _fields(data)})
-    known = _table()["messages"][name]
-    properties = schemas().get("io." + name.replace("k8s.io.", "k8s.", 1), {}).get("properties")
+    if name in _SCHEMAS:
+        return _SCHEMAS[name](data)
+    if go_base(name) == "slice string":
+        return [raw.decode() for _, _, raw in _fields(data)]
+    known = _numbered(name)
     obj: Obj = {}
     for number, wire, raw in _fields(data):
-        entry = known.get(str(number))
-        if entry is None:
+        field = known.get(number)
+        if field is None:
             continue
-        field, kind, mode = entry
-        if mode == "map":
+        kind = go_base(field.of) if go_base(field.of) in _SCALARS else field.of
+        if field.mode == "map":
             parts = {key: value for key, _, value in _fields(raw)}
             key = parts.get(1, b"").decode()
             value = _value(parts[2], kind) if 2 in parts else _value(b"", kind)
-            obj.setdefault(field, {})[key] = value
-        elif mode == "repeated":
+            obj.setdefault(field.json, {})[key] = value
+        elif field.mode == "list":
             if wire == _BYTES and kind in _NUMBERS:
-                obj.setdefault(field, []).extend(_packed(raw, kind))
+                obj.setdefault(field.json, []).extend(_packed(raw, kind))
             else:
-                obj.setdefault(field, []).append(_value(raw, kind))
-        elif properties is not None and field not in properties and kind not in _SCALARS:
-            obj.update(_value(raw, kind))  # a part of the Go struct that JSON shows inline
+                obj.setdefault(field.json, []).append(_value(raw, kind))
+        elif field.inline:
+            obj.update(_value(raw, kind))
         else:
-            obj[field] = _value(raw, kind)
-    if properties is None and list(known) == ["1"] and known["1"][0] == "items":
-        return obj.get("items", [])
+            obj[field.json] = _value(raw, kind)
     return obj
 
 
@@ -144,13 +153,13 @@ def _value(raw: Any, kind: str) -> Any:
         return value - (1 << 64) if value >= 1 << 63 else value
     if kind in ("uint32", "uint64"):
         return raw
-    if kind == "double":
+    if kind == "float64":
         return struct.unpack("<d", raw)[0]
     return _message(raw, kind)
 
 
 _NUMBERS = frozenset({"bool", "int32", "int64", "uint32", "uint64"})
-_SCALARS = _NUMBERS | {"string", "bytes", "double"}
+_SCALARS = _NUMBERS | {"string", "bytes", "float64"}
 
 
 def _time(fields: dict[int, Any]) -> str | None:
@@ -183,12 +192,40 @@ def _raw_json(fields: dict[int, Any]) -> Any:
     return msgspec.json.decode(raw) if raw else None
 
 
+def _schema(raw: bytes) -> Any:
+    return _message(raw, f"{_EXTENSIONS}JSONSchemaProps")
+
+
+def _schema_or_many(data: bytes) -> Any:
+    many = [_schema(raw) for number, _, raw in _fields(data) if number == 2]
+    return many or _schema_or(data, 1)
+
+
+def _schema_or_bool(data: bytes) -> Any:
+    allowed = any(number == 1 and raw for number, _, raw in _fields(data))
+    return _schema_or(data, 2, allowed)
+
+
+def _schema_or_texts(data: bytes) -> Any:
+    texts = [raw.decode() for number, _, raw in _fields(data) if number == 2]
+    return texts or _schema_or(data, 1)
+
+
+def _schema_or(data: bytes, place: int, other: Any = None) -> Any:
+    return next((_schema(raw) for number, _, raw in _fields(data) if number == place), other)
+
+
 _SPECIAL: dict[str, Callable[[dict[int, Any]], Any]] = {
     _META + "Time": _time,
     _META + "MicroTime": _micro_time,
     _META + "FieldsV1": _raw_json,
-    "k8s.io.apimachinery.pkg.util.intstr.IntOrString": _int_or_text,
-    "k8s.io.apimachinery.pkg.api.resource.Quantity": _quantity,
-    "k8s.io.apimachinery.pkg.runtime.RawExtension": _raw_json,
-    "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSON": _raw_json,
+    _EXTENSIONS + "JSON": _raw_json,
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_text,
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": _quantity,
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": _raw_json,
+}
+_SCHEMAS: dict[str, Callable[[bytes], Any]] = {
+    _EXTENSIONS + "JSONSchemaPropsOrArray": _schema_or_many,
+    _EXTENSIONS + "JSONSchemaPropsOrBool": _schema_or_bool,
+    _EXTENSIONS + "JSONSchemaPropsOrStringArray": _schema_or_texts,
 }

@@ -8,8 +8,8 @@ from pytest_kwait.simulator.status_error import StatusError
 
 def field(number: int, value: bytes | int) -> bytes:
     if isinstance(value, int):
-        return bytes([number << 3]) + varint(value)
-    return bytes([number << 3 | 2]) + varint(len(value)) + value
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def varint(value: int) -> bytes:
@@ -51,6 +51,46 @@ def test_parts_of_structs_that_json_shows_inline() -> None:
     message = field(2, field(1, volume))
     decoded = decode_envelope(envelope(b"v1", b"Pod", message))
     assert decoded["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
+
+
+def test_parts_within_parts_that_json_shows_inline() -> None:
+    rule = field(1, b"a.example") + field(2, field(1, field(1, field(1, b"/"))))
+    message = field(2, field(3, rule))
+    decoded = decode_envelope(envelope(b"networking.k8s.io/v1", b"Ingress", message))
+    assert decoded["spec"] == {"rules": [{"host": "a.example", "http": {"paths": [{"path": "/"}]}}]}
+
+
+def test_lists_that_are_the_values_of_a_map() -> None:
+    extra = field(1, b"scopes") + field(2, field(1, b"a") + field(1, b"b"))
+    message = field(2, field(5, extra))
+    kind = b"SubjectAccessReview"
+    decoded = decode_envelope(envelope(b"authorization.k8s.io/v1", kind, message))
+    assert decoded["spec"] == {"extra": {"scopes": ["a", "b"]}}
+
+
+def test_schemas_that_may_be_something_else() -> None:
+    text = field(5, b"string")
+    properties = [
+        (b"a", field(24, field(1, field(5, b"object")))),
+        (b"b", field(24, field(2, text) + field(2, text))),
+        (b"c", field(30, field(1, 1))),
+        (b"d", field(30, field(1, 1) + field(2, text))),
+        (b"e", field(32, field(1, b"x") + field(2, field(2, b"y") + field(2, b"z")))),
+        (b"f", field(8, field(1, b"[1]"))),
+    ]
+    schema = b"".join(field(29, field(1, name) + field(2, one)) for name, one in properties)
+    message = field(2, field(7, field(4, field(1, schema))))
+    kind = b"CustomResourceDefinition"
+    decoded = decode_envelope(envelope(b"apiextensions.k8s.io/v1", kind, message))
+    (version,) = decoded["spec"]["versions"]
+    assert version["schema"]["openAPIV3Schema"]["properties"] == {
+        "a": {"items": {"type": "object"}},
+        "b": {"items": [{"type": "string"}, {"type": "string"}]},
+        "c": {"additionalProperties": True},
+        "d": {"additionalProperties": {"type": "string"}},
+        "e": {"dependencies": {"x": ["y", "z"]}},
+        "f": {"default": [1]},
+    }
 
 
 def test_negative_numbers() -> None:

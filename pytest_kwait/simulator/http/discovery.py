@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind, Registry
+    from pytest_kwait.simulator.registry import Kind, Registry, SubResource
 
 __all__ = ["serve_discovery"]
 
@@ -146,9 +146,7 @@ def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response
                     "freshness": "Current",
                 }
             )
-        metadata: Obj = {"creationTimestamp": None}
-        if group["name"]:
-            metadata = {"name": group["name"], "creationTimestamp": None}
+        metadata: Obj = {"name": group["name"]} if group["name"] else {}
         items.append({"metadata": metadata, "versions": versions})
     body = msgspec.json.encode(
         {
@@ -173,7 +171,7 @@ def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response
 def _aggregate(kind: Kind) -> Obj:
     entry: Obj = {
         "resource": kind.plural,
-        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "responseKind": _response_kind(kind, kind),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
@@ -186,9 +184,17 @@ def _aggregate(kind: Kind) -> Obj:
         entry["subresources"] = [
             {
                 "subresource": sub.name,
-                "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
+                "responseKind": _response_kind(kind, sub),
                 "verbs": list(sub.verbs),
             }
             for sub in kind.subresources.values()
         ]
     return entry
+
+
+def _response_kind(kind: Kind, shown: Kind | SubResource) -> Obj:
+    """What a resource answers with; built-in ones leave out what is the resource's own."""
+    group, version = shown.group, shown.version
+    if not kind.custom and (group, version) == (kind.group, kind.version):
+        group = version = ""
+    return {"group": group, "version": version, "kind": shown.kind}

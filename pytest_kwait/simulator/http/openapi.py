@@ -1,19 +1,29 @@
-"""The OpenAPI v3 documents, as far as clients read them: types, paths of kinds, patch forms.
+"""The OpenAPI documents: what types and paths there are.
 
-Source: k8s.io/kube-openapi pkg/handler3; kubectl's openapi3 query-parameter verifier.
+Those of built-in groups are a server's own; those of custom kinds are made as far as clients read
+them: types, paths, patch forms.
+
+Source: k8s.io/kube-openapi pkg/handler3, pkg/handler.
 """
 
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
 
-from pytest_kwait.simulator.http.answer import json_answer
-from pytest_kwait.simulator.schema import schemas, shape_of
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.simulator.documents import (
+    SWAGGER,
+    collect,
+    document,
+    hashes,
+    lowered,
+    swagger,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +39,11 @@ _PATCHES = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
 )
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_PATCH = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
+_GVK = "x-kubernetes-group-version-kind"
+_YEAR = 365 * 24 * 3600.0
 _VALIDATION = {
     "in": "query",
     "name": "fieldValidation",
@@ -39,86 +52,120 @@ _VALIDATION = {
 
 
 def serve_openapi(request: ApiRequest, kinds: Registry) -> web.Response | None:
-    """The answer to a path under `/openapi/v3`, None for any other path."""
-    path = request.path.rstrip("/")
+    """The answer to a path under `/openapi`, None for any other path."""
+    path = request.path
+    if path == "/openapi/v2":
+        return _swagger(request, kinds)
     if path == "/openapi/v3":
-        return json_answer(request, {"paths": dict(sorted(_index(kinds)))})
+        index = {
+            name: {"serverRelativeURL": f"/openapi/v3/{name}?hash={tag}"}
+            for name, tag in sorted(_tags(kinds).items())
+        }
+        body = msgspec.json.encode({"paths": index})
+        return web.Response(body=body, content_type="text/plain", charset="utf-8")
     if not path.startswith("/openapi/v3/"):
         return None
     name = path.removeprefix("/openapi/v3/")
+    tag = _tags(kinds).get(name)
+    if tag is None:
+        return web.Response(status=404)
+    return _document(request, kinds, name, tag)
+
+
+def _tags(kinds: Registry) -> dict[str, str]:
+    """Every document with a text that changes whenever it does."""
+    tags = {name: tag for name, tag in hashes().items() if name != SWAGGER}
     for group, version in kinds.group_versions():
-        if name == _path(group, version):
-            body = _document(kinds, group, version)
-            return web.Response(body=body, content_type="application/json")
-    return None
+        name = _path(group, version)
+        if name not in tags:
+            tags[name] = _tag(_custom(kinds, group, version))
+    return tags
+
+
+def _tag(body: bytes) -> str:
+    return hashlib.sha512(body).hexdigest().upper()
+
+
+def _accepts(request: ApiRequest) -> bool:
+    """Whether the client takes JSON, the one form that the documents have here."""
+    accepted = request.header("Accept") or "*/*"
+    forms = [form.partition(";")[0].strip() for form in accepted.split(",")]
+    return any(form in ("*/*", "application/*", "application/json") for form in forms)
+
+
+def _document(request: ApiRequest, kinds: Registry, name: str, tag: str) -> web.Response:
+    headers = {"ETag": f'"{tag}"', "Vary": "Accept"}
+    if not _accepts(request):
+        return web.Response(status=406, headers={"Vary": "Accept"})
+    asked = request.query.get("hash", "")
+    if asked and asked != tag:
+        url = f"/openapi/v3/{name}?hash={tag}"
+        return web.Response(status=301, headers={**headers, "Location": url})
+    if asked:
+        headers["Cache-Control"] = "public, immutable"
+        headers["Expires"] = formatdate(SYSTEM_CLOCK.time() + _YEAR, usegmt=True)
+    if request.header("If-None-Match") == headers["ETag"]:
+        return web.Response(status=304, headers=headers)
+    if name in hashes():
+        body = document(name)
+    else:
+        group, _, version = name.removeprefix("apis/").rpartition("/")
+        body = _custom(kinds, group, version)
+    return web.Response(body=body, content_type="application/json", headers=headers)
+
+
+def _swagger(request: ApiRequest, kinds: Registry) -> web.Response:
+    """The document of version 2; custom kinds are among its definitions, not among its paths."""
+    if not _accepts(request):
+        return web.Response(status=406, headers={"Vary": "Accept-Encoding, Accept"})
+    content = swagger()
+    custom = {
+        _type_name(kind): {**lowered(_typed(kind)), _GVK: [_gvk(kind)]}
+        for group, version in kinds.group_versions()
+        for kind in (kinds.served(group, version) or {}).values()
+        if kind.structure is not None
+    }
+    body = msgspec.json.encode({**content, "definitions": {**content["definitions"], **custom}})
+    headers = {"ETag": f'"{_tag(body)}"', "Vary": "Accept-Encoding, Accept"}
+    if request.header("If-None-Match") == headers["ETag"]:
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=body, content_type="application/json", headers=headers)
 
 
 def _path(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
-def _index(kinds: Registry) -> Iterator[tuple[str, Obj]]:
-    for group, version in kinds.group_versions():
-        path = _path(group, version)
-        tag = hashlib.sha512(_document(kinds, group, version)).hexdigest().upper()
-        yield path, {"serverRelativeURL": f"/openapi/v3/{path}?hash={tag}"}
+def _type_name(kind: Kind) -> str:
+    return ".".join(reversed(kind.group.split("."))) + f".{kind.version}.{kind.kind}"
 
 
-def _document(kinds: Registry, group: str, version: str) -> bytes:
-    served = kinds.served(group, version) or {}
-    if any(kind.custom for kind in served.values()):
-        return _encoded(tuple(served.values()))
-    return _cached(tuple(served.values()))
+def _typed(kind: Kind) -> Obj:
+    """The schema of a custom kind with what every object has."""
+    schema = kind.structure.schema if kind.structure is not None else {}
+    properties = {**schema.get("properties", {}), "metadata": {"$ref": _PREFIX + _META}}
+    for name in ("apiVersion", "kind"):
+        properties.setdefault(name, {"type": "string"})
+    return {**schema, "properties": dict(sorted(properties.items()))}
 
 
-@lru_cache(maxsize=64)
-def _cached(served: tuple[Kind, ...]) -> bytes:
-    return _encoded(served)
-
-
-def _encoded(served: tuple[Kind, ...]) -> bytes:
+def _custom(kinds: Registry, group: str, version: str) -> bytes:
     types: dict[str, Obj] = {}
     paths: dict[str, Obj] = {}
-    for kind in served:
-        if kind.structure is not None:
-            name = ".".join(reversed(kind.group.split("."))) + f".{kind.version}.{kind.kind}"
-            types[name] = {
-                **kind.structure.schema,
-                "x-kubernetes-group-version-kind": [_gvk(kind)],
-            }
-        else:
-            shape = shape_of(kind.group, kind.version, kind.kind)
-            name = str(shape.node["$ref"]).removeprefix(_PREFIX)
-            _collect(name, types)
+    collect(_META, types)
+    collect(_PATCH, types)
+    for kind in (kinds.served(group, version) or {}).values():
+        name = _type_name(kind)
+        types[name] = {**_typed(kind), _GVK: [_gvk(kind)]}
         paths.update(_operations(kind, name))
     return msgspec.json.encode(
         {
             "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": "unversioned"},
+            "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
             "paths": paths,
             "components": {"schemas": dict(sorted(types.items()))},
         }
     )
-
-
-def _collect(name: str, types: dict[str, Obj]) -> None:
-    if name in types:
-        return
-    types[name] = schemas()[name]
-    for reference in _references(types[name]):
-        _collect(reference, types)
-
-
-def _references(node: object) -> Iterator[str]:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if key == "$ref" and isinstance(value, str):
-                yield value.removeprefix(_PREFIX)
-            else:
-                yield from _references(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _references(value)
 
 
 def _gvk(kind: Kind) -> Obj:
@@ -157,12 +204,11 @@ def _operations(kind: Kind, name: str) -> Iterator[tuple[str, Obj]]:
             "x-kubernetes-action": "put",
         }
     if "patch" in kind.verbs:
-        media = _PATCHES[:3] if kind.custom else _PATCHES
-        patch = {"$ref": _PREFIX + "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"}
+        patch = {"$ref": _PREFIX + _PATCH}
         one["patch"] = {
             **about,
             "parameters": [_VALIDATION],
-            "requestBody": {"content": {form: {"schema": patch} for form in media}},
+            "requestBody": {"content": {form: {"schema": patch} for form in _PATCHES}},
             "x-kubernetes-action": "patch",
         }
     if "delete" in kind.verbs:

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import gzip
+import json
+
+from e2e.registry.generate import DATA
+from e2e.registry.gotypes import DATA as GOTYPES
+from e2e.registry.gotypes import made_from
+
+MOST_BYTES = 1_000_000
+
+
+def test_the_reflected_types_are_those_of_the_modules_that_the_control_plane_pins() -> None:
+    content = json.loads(gzip.decompress(DATA.joinpath(GOTYPES).read_bytes()))
+    assert content["made_from"] == made_from(), "run python -m e2e.registry.gotypes"
+
+
+def test_the_data_is_small_and_has_no_prose() -> None:
+    files = [path for path in DATA.iterdir() if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+    schemas = json.loads(gzip.decompress(DATA.joinpath("schemas.json.gz").read_bytes()))
+    assert not [name for name, schema in schemas.items() if "description" in schema]
