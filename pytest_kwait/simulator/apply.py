@@ -19,6 +19,7 @@ from pytest_kwait.simulator.field_sets import (
     granular,
     path_text,
 )
+from pytest_kwait.simulator.kind_view import view
 from pytest_kwait.simulator.objects import clone, name_of
 from pytest_kwait.simulator.ownership import (
     Manager,
@@ -137,7 +138,7 @@ def apply_object(
             record=lambda new: write_managers(new, [this]),
         )
         return created, True
-    live = entry.obj
+    live = view(kind, entry.obj)
     managers = managers_of(live)
     last = next((one for one in managers if one.identity == this.identity), None)
     others = [one for one in managers if one is not last]

@@ -164,7 +164,7 @@ class ClusterApi:
             StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.
         """
         clean = decode(self.strategy(kind), obj, caller)
-        if kind.bucket == kind.qualified:
+        if kind.stored:
             return clean
         storage = self.kinds[kind.bucket]
         return decode(self.strategy(storage), stored_form(kind, clean), internal())

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.autoscaler_view import as_version_one, as_version_two
+
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
@@ -29,6 +31,8 @@ def view(kind: Kind, obj: Obj) -> Obj:
     """`obj`, which is stored in some version of its kind, in the version `kind`."""
     if obj.get("apiVersion") == kind.api_version:
         return obj
+    if kind.converted:
+        return as_version_one(obj)
     if kind.bucket == "events":
         obj = {_NEW_NAMES.get(key, key): value for key, value in obj.items()}
     return {**obj, "apiVersion": kind.api_version}
@@ -36,6 +40,8 @@ def view(kind: Kind, obj: Obj) -> Obj:
 
 def stored_form(kind: Kind, obj: Obj) -> Obj:
     """`obj`, which is in the version `kind`, as its bucket has it."""
-    if kind.bucket == kind.qualified:
+    if kind.stored:
         return obj
+    if kind.converted:
+        return as_version_two(obj)
     return {_OLD_NAMES.get(key, key): value for key, value in obj.items()}

@@ -59,6 +59,8 @@ class Kind:
     storage_version_hash: str = ""
     storage: str = ""
     list_kind: str = ""
+    converted: bool = False
+    """Whether its objects are stored as another version of it has them."""
     structure: Structure | None = None
     """The schema and the rules of a custom kind; None for built-in ones."""
 
@@ -76,6 +78,11 @@ class Kind:
     def bucket(self) -> str:
         """Where its objects are stored; kinds of one bucket show the same objects."""
         return self.storage or self.qualified
+
+    @cached_property
+    def stored(self) -> bool:
+        """Whether its objects are stored as it shows them."""
+        return self.bucket == self.qualified and not self.converted
 
     @cached_property
     def has_status(self) -> bool:
@@ -135,7 +142,7 @@ class Registry:
     def stored(self) -> Iterator[Kind]:
         """One kind per bucket: what there can be objects of."""
         for kind in tuple(self._preferred.values()):
-            if "list" in kind.verbs and kind.bucket == kind.qualified:
+            if "list" in kind.verbs and kind.stored:
                 yield kind
 
     def add(self, kinds: Iterable[Kind]) -> None:
@@ -155,8 +162,8 @@ class Registry:
                 del self._served[group_version]
 
 
-_UNSERVED = frozenset({("autoscaling", "v1", "horizontalpodautoscalers")})
-"""Older versions whose objects would have to be converted."""
+_CONVERTED = frozenset({("autoscaling", "v1", "horizontalpodautoscalers")})
+"""Older versions whose objects are converted."""
 
 _SHARED = {"events.events.k8s.io": "events"}
 """Kinds that show the objects of another group's bucket."""
@@ -175,7 +182,7 @@ def _kinds(group: str, version: str, entries: list[Obj]) -> Iterator[Kind]:
                 verbs=tuple(entry["verbs"]),
             )
     for entry in entries:
-        if "/" in entry["name"] or (group, version, entry["name"]) in _UNSERVED:
+        if "/" in entry["name"]:
             continue
         name = qualified(group, entry["name"])
         yield Kind(
@@ -192,4 +199,5 @@ def _kinds(group: str, version: str, entries: list[Obj]) -> Iterator[Kind]:
             storage_version_hash=entry.get("storageVersionHash", ""),
             storage=_SHARED.get(name, ""),
             list_kind=entry["kind"] + "List",
+            converted=(group, version, entry["name"]) in _CONVERTED,
         )

@@ -68,7 +68,7 @@ class Writes:
             StatusError: whatever the server refuses it for.
         """
         new = self._api.decode(kind, obj, caller)
-        kind = self._api.kinds[kind.bucket] if kind.bucket != kind.qualified else kind
+        kind = kind if kind.stored else self._api.kinds[kind.bucket]
         strategy = self._api.strategy(kind)
         metadata = new["metadata"]
         namespace = namespace or namespace_of(new)
@@ -132,7 +132,7 @@ class Writes:
         Raises:
             StatusError: whatever the server refuses it for.
         """
-        kind = self._api.kinds[kind.bucket] if kind.bucket != kind.qualified else kind
+        kind = kind if kind.stored else self._api.kinds[kind.bucket]
         strategy, old = self._api.strategy(kind), entry.obj
         metadata, before = new["metadata"], old["metadata"]
         name = name_of(old)

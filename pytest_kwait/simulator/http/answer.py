@@ -50,7 +50,7 @@ def failure(request: ApiRequest, error: StatusError) -> web.Response:
 def stored_answer(request: ApiRequest, kind: Kind, entry: Entry) -> web.Response:
     """A stored object; the usual form is its bytes as they are kept."""
     form = request.form
-    if form.media == "json" and not form.convert and kind.bucket == kind.qualified:
+    if form.media == "json" and not form.convert and kind.stored:
         raw = entry.raw
         if kind.custom:
             raw = _encode(view(kind, entry.obj))
@@ -89,7 +89,7 @@ def list_answer(
                 "items": [partial_object(entry.obj) for entry in entries],
             },
         )
-    if form.media == "yaml" or kind.custom or kind.bucket != kind.qualified:
+    if form.media == "yaml" or kind.custom or not kind.stored:
         items = [view(kind, entry.obj) for entry in entries]
         if kind.custom:
             metadata = {"continue": "", **metadata}

@@ -120,7 +120,7 @@ class _Stream:
         self._convert = request.form.convert
         self._query = request.query
         self._headed = True
-        self._plain = not self._convert and kind.bucket == kind.qualified and not kind.custom
+        self._plain = not self._convert and kind.stored and not kind.custom
         self._view = f"{kind.api_version}|{self._convert}"
         self._out: list[bytes] = []
         self._planned = False

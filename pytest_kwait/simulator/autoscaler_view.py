@@ -1,0 +1,249 @@
+"""Autoscalers of version 2, which are stored, as version 1 shows them, and back.
+
+What version 1 has no field for is kept in annotations, which version 2 does not show.
+
+Source: k8s.io/kubernetes pkg/apis/autoscaling/v1/conversion.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["as_version_one", "as_version_two"]
+
+_METRICS = "autoscaling.alpha.kubernetes.io/metrics"
+_CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"
+_CONDITIONS = "autoscaling.alpha.kubernetes.io/conditions"
+_BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
+_KEPT = frozenset({_METRICS, _CURRENT, _CONDITIONS, _BEHAVIOR})
+_DEFAULT_UTILIZATION = 80
+_SPEC = ("scaleTargetRef", "minReplicas", "maxReplicas")
+_STATUS = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+_SOURCES = {
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+    "External": "external",
+}
+_RULES = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
+
+
+def as_version_one(obj: Obj) -> Obj:
+    """`obj`, which is of version 2, as version 1 has it."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    shown = {name: spec[name] for name in _SPEC if name in spec}
+    annotations = _without_kept(obj)
+    others = []
+    for metric in spec.get("metrics") or ():
+        utilization = _utilization(metric, "target")
+        if utilization is None:
+            others.append(_metric(metric, "target", "target"))
+        else:
+            shown.setdefault("targetCPUUtilizationPercentage", utilization)
+    if others:
+        annotations[_METRICS] = _json(others)
+    if current := status.get("currentMetrics"):
+        annotations[_CURRENT] = _json([_metric(one, "current", "current") for one in current])
+    if behavior := spec.get("behavior"):
+        annotations[_BEHAVIOR] = _json(
+            {
+                "ScaleUp": _named(behavior.get("scaleUp")),
+                "ScaleDown": _named(behavior.get("scaleDown")),
+            }
+        )
+    if conditions := status.get("conditions"):
+        annotations[_CONDITIONS] = _json(conditions)
+    told = {"currentReplicas": 0} | {name: status[name] for name in _STATUS if name in status}
+    for metric in status.get("currentMetrics") or ():
+        utilization = _utilization(metric, "current")
+        if utilization is not None:
+            told["currentCPUUtilizationPercentage"] = utilization
+    version_one = {**obj, "apiVersion": "autoscaling/v1", "spec": shown}
+    if "status" in obj:
+        version_one["status"] = told
+    return _annotated(version_one, annotations)
+
+
+def as_version_two(obj: Obj) -> Obj:
+    """`obj`, which is of version 1, as version 2 has it."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    annotations = obj["metadata"].get("annotations") or {}
+    meant: Obj = {name: spec[name] for name in _SPEC if name in spec}
+    metrics = [
+        _metric_back(one, "target", "target") for one in _read(annotations.get(_METRICS)) or ()
+    ]
+    wanted = spec.get("targetCPUUtilizationPercentage")
+    if wanted is None and not metrics:
+        wanted = _DEFAULT_UTILIZATION
+    if wanted is not None:
+        metrics.append(_cpu("target", {"type": "Utilization", "averageUtilization": wanted}))
+    meant["metrics"] = metrics
+    behavior = _read(annotations.get(_BEHAVIOR))
+    if behavior:
+        rules = {"scaleUp": behavior.get("ScaleUp"), "scaleDown": behavior.get("ScaleDown")}
+        meant["behavior"] = {name: _unnamed(rule) for name, rule in rules.items() if rule}
+    told: Obj = {name: status[name] for name in _STATUS if name in status}
+    if (seen := status.get("currentCPUUtilizationPercentage")) is not None:
+        told["currentMetrics"] = [_cpu("current", {"averageUtilization": seen})]
+    if current := _read(annotations.get(_CURRENT)):
+        told["currentMetrics"] = [_metric_back(one, "current", "current") for one in current]
+    if conditions := _read(annotations.get(_CONDITIONS)):
+        told["conditions"] = conditions
+    version_two = {**obj, "apiVersion": "autoscaling/v2", "spec": meant}
+    if "status" in obj:
+        version_two["status"] = told
+    return _annotated(version_two, _without_kept(obj))
+
+
+def _cpu(place: str, value: Obj) -> Obj:
+    return {"type": "Resource", "resource": {"name": "cpu", place: value}}
+
+
+def _utilization(metric: Obj, place: str) -> int | None:
+    """The number that version 1 has a field for; None for any other metric."""
+    source = metric.get("resource")
+    if metric.get("type") != "Resource" or not source or source.get("name") != "cpu":
+        return None
+    found: int | None = source.get(place, {}).get("averageUtilization")
+    return found
+
+
+def _metric(metric: Obj, place: str, prefix: str) -> Obj:
+    """A metric or its state in the form of version 1, in the order of its fields."""
+    field = _SOURCES.get(metric["type"], "")
+    source = metric.get(field)
+    if source is None:
+        return {"type": metric["type"]}
+    value, about = source.get(place, {}), source.get("metric", {})
+    shown: Obj
+    if field == "object":
+        shown = {
+            "target": source.get("describedObject"),
+            "metricName": about.get("name"),
+            f"{prefix}Value": value.get("value", "0"),
+            "selector": about.get("selector"),
+            "averageValue": value.get("averageValue"),
+        }
+    elif field == "pods":
+        shown = {
+            "metricName": about.get("name"),
+            f"{prefix}AverageValue": value.get("averageValue", "0"),
+            "selector": about.get("selector"),
+        }
+    elif field == "external":
+        shown = {
+            "metricName": about.get("name"),
+            "metricSelector": about.get("selector"),
+            f"{prefix}Value": value.get("value", "0" if place == "current" else None),
+            f"{prefix}AverageValue": value.get("averageValue"),
+        }
+    else:
+        shown = {
+            "name": source.get("name"),
+            f"{prefix}AverageUtilization": value.get("averageUtilization"),
+            f"{prefix}AverageValue": value.get("averageValue", "0" if place == "current" else None),
+            "container": source.get("container"),
+        }
+    return {"type": metric["type"], field: _given(shown)}
+
+
+def _metric_back(metric: Obj, place: str, prefix: str) -> Obj:
+    field = _SOURCES.get(metric.get("type", ""), "")
+    source = metric.get(field)
+    if source is None:
+        return {"type": metric.get("type", "")}
+    about: Obj = {"name": source.get("metricName")}
+    value: Obj = {
+        "averageValue": source.get(f"{prefix}AverageValue"),
+        "averageUtilization": source.get(f"{prefix}AverageUtilization"),
+        "value": source.get(f"{prefix}Value"),
+    }
+    meant: Obj = {}
+    if field == "object":
+        value["averageValue"] = source.get("averageValue")
+        if value["averageValue"] is not None and value["value"] == "0":
+            value["value"] = None
+        meant["describedObject"] = source.get("target")
+    if field in ("object", "pods", "external"):
+        about["selector"] = source.get("metricSelector" if field == "external" else "selector")
+        meant["metric"] = _given(about)
+    else:
+        meant |= _given({"name": source.get("name"), "container": source.get("container")})
+    if place == "target":
+        value["type"] = _target_type(field, value)
+    meant[place] = _given(value)
+    return {"type": metric["type"], field: meant}
+
+
+def _target_type(field: str, value: Obj) -> str:
+    if field in ("resource", "containerResource") and value["averageUtilization"] is not None:
+        return "Utilization"
+    if field == "object" and value["averageValue"] is None:
+        return "Value"
+    return "Value" if field == "external" and value["value"] is not None else "AverageValue"
+
+
+def _named(rule: Obj | None) -> Obj | None:
+    """A rule as Go writes a struct that says nothing of JSON."""
+    if rule is None:
+        return None
+    policies = [
+        {
+            "Type": one.get("type"),
+            "Value": one.get("value"),
+            "PeriodSeconds": one.get("periodSeconds"),
+        }
+        for one in rule.get("policies") or ()
+    ]
+    shown: Obj = {name[0].upper() + name[1:]: rule.get(name) for name in _RULES}
+    shown["Policies"] = policies or None
+    return shown
+
+
+def _unnamed(rule: Obj) -> Obj:
+    meant = {name: rule.get(name[0].upper() + name[1:]) for name in _RULES}
+    meant["policies"] = [
+        {
+            "type": one.get("Type"),
+            "value": one.get("Value"),
+            "periodSeconds": one.get("PeriodSeconds"),
+        }
+        for one in meant["policies"] or ()
+    ]
+    return _given(meant)
+
+
+def _given(fields: Obj) -> Obj:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _read(text: str | None) -> Any:
+    """What an annotation says; nothing where it cannot be read, as upstream has it."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def _without_kept(obj: Obj) -> dict[str, str]:
+    annotations = obj["metadata"].get("annotations") or {}
+    return {name: text for name, text in annotations.items() if name not in _KEPT}
+
+
+def _annotated(obj: Obj, annotations: dict[str, str]) -> Obj:
+    metadata = {**obj["metadata"], "annotations": annotations}
+    if not annotations:
+        del metadata["annotations"]
+    return {**obj, "metadata": metadata}
