@@ -18,7 +18,6 @@ EMBEDDED_LACKS = {
     "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",
     "definition conflicts": "it accepts the names of every definition",
-    "webhook": "it calls no webhooks",
     "memory limits": "its containers need no memory",
     "security contexts": "its containers run as nobody in particular",
 }

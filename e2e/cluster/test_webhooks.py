@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Wait = Callable[..., Any]
 
-pytestmark = pytest.mark.needs("webhook")
-
 
 def test_one_that_refuses(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
     """A refusal in its name is an answer; `denial` says which one it must be."""

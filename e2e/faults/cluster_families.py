@@ -245,7 +245,6 @@ class WebhookWait(Family):
     """A webhook that answers."""
 
     title = "admission webhook"
-    needs = ("webhook",)
     asks = "post configmaps"
 
     def prepare(self) -> None:

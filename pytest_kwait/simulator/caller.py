@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from pytest_kwait.simulator.admission.webhook_calls import Reply
 
 __all__ = ["Caller", "internal"]
 
@@ -29,6 +31,9 @@ class Caller:
         field_validation: what is done about fields that the kind does not have.
         warnings: texts that go back as `Warning` headers; filled while the request is served.
         complaints: what the body's text had wrong that strict decoding refuses.
+        comes_again: whether a write may break off to ask webhooks, and is made anew then.
+        replies: what webhooks answered so far, by question.
+        made: what was made up for the write so far, and stays when it is made anew.
     """
 
     user: str = "system:kube-controller-manager"
@@ -40,6 +45,9 @@ class Caller:
     field_validation: FieldValidation = "Ignore"
     warnings: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    comes_again: bool = False
+    replies: dict[str, Reply] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
 
     @property
     def identity(self) -> User:
@@ -59,6 +67,12 @@ class Caller:
         """Tell the client something; once is enough."""
         if text not in self.warnings:
             self.warnings.append(text)
+
+    def once(self, what: str, make: Callable[[], str]) -> str:
+        """What `make` makes up, the same for every try of one write."""
+        if what not in self.made:
+            self.made[what] = make()
+        return self.made[what]
 
 
 def internal() -> Caller:

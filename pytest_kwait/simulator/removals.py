@@ -41,9 +41,9 @@ class Removals:
         """
         where = name if kind.bucket == "namespaces" else namespace
         asked = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
-        self._api.admission.admit(asked)
         entry = self._api.entry(kind, name, namespace)
         asked.old = entry.obj
+        self._api.admission.admit(asked)
         strategy = self._api.strategy(kind)
         start = strategy.prepare_delete(entry.obj)
         outcome = plan(strategy, start, options, self._api.clock.time())

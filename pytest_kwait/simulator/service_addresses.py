@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.status_error import invalid, invalid_value
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.objects import Obj
 
@@ -33,7 +34,7 @@ class ServiceAddresses:
         self._next_address = _FIRST_ADDRESS
         self._next_port = _FIRST_NODE_PORT
 
-    def allocate(self, service: Obj) -> None:
+    def allocate(self, service: Obj, caller: Caller) -> None:
         """Give the service what it has not yet, in place.
 
         Raises:
@@ -42,7 +43,7 @@ class ServiceAddresses:
         spec = service["spec"]
         if spec["type"] == "ExternalName":
             return
-        address = spec.get("clusterIP") or self._free_address()
+        address = spec.get("clusterIP") or caller.once("address", self._free_address)
         spec["clusterIP"] = address
         spec.setdefault("clusterIPs", [address])
         if address != "None" or spec.get("selector"):
@@ -62,9 +63,10 @@ class ServiceAddresses:
                 ],
             )
         if spec["type"] in ("NodePort", "LoadBalancer"):
-            for port in spec.get("ports", ()):
+            for index, port in enumerate(spec.get("ports", ())):
                 if not port.get("nodePort"):
-                    port["nodePort"] = self._free_port()
+                    number = caller.once(f"port {index}", lambda: str(self._free_port()))
+                    port["nodePort"] = int(number)
 
     def _free_address(self) -> str:
         used = {service["spec"].get("clusterIP") for service in self._api.list("services")}

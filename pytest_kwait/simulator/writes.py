@@ -67,7 +67,7 @@ class Writes:
         Raises:
             StatusError: whatever the server refuses it for.
         """
-        new = self._api.decode(kind, obj, caller)
+        new, requested = self._api.decode(kind, obj, caller), kind
         kind = kind if kind.stored else self._api.kinds[kind.bucket]
         strategy = self._api.strategy(kind)
         metadata = new["metadata"]
@@ -84,19 +84,24 @@ class Writes:
             None,
             "",
             caller,
+            requested=requested,
         )
         self._api.admission.admit(asked)
+        new = asked.obj or new
+        metadata = new["metadata"]
         check_escalation(self._api.rbac, kind, new, None, namespace, caller)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
-        metadata["uid"] = new_uid()
-        metadata["creationTimestamp"] = self._api.clock.stamp()
+        metadata["uid"] = caller.once("uid", new_uid)
+        metadata["creationTimestamp"] = caller.once("stamp", self._api.clock.stamp)
         if metadata.get("generateName") and not metadata.get("name"):
-            metadata["name"] = self._free_name(kind, metadata["generateName"], namespace)
+            metadata["name"] = caller.once(
+                "name", lambda: self._free_name(kind, metadata["generateName"], namespace)
+            )
             strategy.default(new)
         name = asked.name = name_of(new)
         if kind.bucket == "services":
-            self._api.addresses.allocate(new)
+            self._api.addresses.allocate(new, caller)
         strategy.prepare_create(new)
         errors = strategy.validate_create(new) + metadata_errors(new, kind)
         if errors:
@@ -132,6 +137,7 @@ class Writes:
         Raises:
             StatusError: whatever the server refuses it for.
         """
+        requested = kind
         kind = kind if kind.stored else self._api.kinds[kind.bucket]
         strategy, old = self._api.strategy(kind), entry.obj
         metadata, before = new["metadata"], old["metadata"]
@@ -139,7 +145,6 @@ class Writes:
         check_escalation(self._api.rbac, kind, new, old, namespace_of(old), caller)
         _check_namespace(kind, metadata, namespace_of(old))
         check_version(strategy, metadata, before)
-        _keep_server_fields(metadata, before)
         asked = Attributes(
             "UPDATE",
             kind,
@@ -149,8 +154,12 @@ class Writes:
             old,
             subresource or "",
             caller,
+            requested=requested,
         )
         self._api.admission.admit(asked)
+        new = asked.obj or new
+        metadata = new["metadata"]
+        _keep_server_fields(metadata, before)
         errors: list[FieldError]
         if subresource == "status":
             strategy.prepare_status(new, old)
@@ -158,7 +167,7 @@ class Writes:
         elif subresource is None:
             strategy.prepare_update(new, old)
             if kind.bucket == "services":
-                self._api.addresses.allocate(new)
+                self._api.addresses.allocate(new, caller)
             errors = strategy.validate_update(new, old)
         else:
             errors = []

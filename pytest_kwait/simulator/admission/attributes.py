@@ -17,9 +17,33 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["Attributes", "Operation", "Plugin"]
+__all__ = ["Attributes", "Operation", "Plugin", "Reinvocation"]
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
+
+
+@dataclass(slots=True)
+class Reinvocation:
+    """The second round that a request goes through where webhooks changed it.
+
+    Args:
+        due: whether there is to be one.
+        active: whether it is under way.
+        seen: the object after the last webhook of the first round.
+        invoked: the webhooks that were asked and want to be asked again where it is needed.
+        wanted: those for whom it is needed.
+    """
+
+    due: bool = False
+    active: bool = False
+    seen: Obj | None = None
+    invoked: set[str] = field(default_factory=set)
+    wanted: set[str] = field(default_factory=set)
+
+    def require(self) -> None:
+        """Something changed: whoever was asked before is to be asked again."""
+        self.wanted |= self.invoked
+        self.invoked.clear()
 
 
 @dataclass(slots=True)
@@ -47,6 +71,9 @@ class Attributes:
     subresource: str
     caller: Caller
     options: Obj = field(default_factory=dict)
+    requested: Kind | None = None
+    """The version of the kind that the request names, where it is stored in another one."""
+    again: Reinvocation = field(default_factory=Reinvocation)
     on_store: list[Callable[[], None]] = field(default_factory=list)
     """Called once nothing refuses the request any more, just before the object is stored."""
 
@@ -72,6 +99,7 @@ class Plugin:
 
         Raises:
             StatusError: it is refused.
+            Unanswered: a webhook is to be asked first.
         """
 
     def validate(self, attributes: Attributes) -> None:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
 from pytest_kwait.simulator.admission.default_tolerations import DefaultTolerationSeconds
+from pytest_kwait.simulator.admission.mutating_webhook import MutatingWebhook
 from pytest_kwait.simulator.admission.namespace_lifecycle import NamespaceLifecycle
 from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
 from pytest_kwait.simulator.admission.service_account import ServiceAccount
+from pytest_kwait.simulator.admission.validating_webhook import ValidatingWebhook
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_api import ClusterApi
@@ -35,23 +37,34 @@ class Admission:
             PodSecurity(api),
             Priority(api),
             DefaultTolerationSeconds(),
+            MutatingWebhook(api),
+            ValidatingWebhook(api),
             ResourceQuota(api),
         )
 
     def admit(self, attributes: Attributes) -> None:
         """Let the plugins change the object, which has not been validated yet.
 
+        They are all asked once more where a webhook changed something.
+
         Raises:
             StatusError: one of them refuses it.
+            Unanswered: webhooks are to be asked first.
         """
         for plugin in self._plugins:
             plugin.admit(attributes)
+        again = attributes.again
+        if again.due:
+            again.active = True
+            for plugin in self._plugins:
+                plugin.admit(attributes)
 
     def validate(self, attributes: Attributes) -> None:
         """Let the plugins refuse the object, which is valid.
 
         Raises:
             StatusError: one of them refuses it.
+            Unanswered: webhooks are to be asked first.
         """
         for plugin in self._plugins:
             plugin.validate(attributes)

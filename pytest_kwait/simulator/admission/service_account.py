@@ -13,6 +13,7 @@ from pytest_kwait.simulator.names import random_suffix
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.objects import Obj
 
@@ -67,7 +68,7 @@ class ServiceAccount(Plugin):
             if spec.get(
                 "automountServiceAccountToken", account.get("automountServiceAccountToken", True)
             ):
-                _mount_token(spec)
+                _mount_token(spec, attributes.caller)
             if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
                 spec["imagePullSecrets"] = [
                     {"name": secret.get("name", "")} for secret in account["imagePullSecrets"]
@@ -185,11 +186,11 @@ def _beyond(spec: Obj, account: Obj) -> str:
     return ""
 
 
-def _mount_token(spec: Obj) -> None:
+def _mount_token(spec: Obj, caller: Caller) -> None:
     """The projected volume through which every container meets the API server."""
     names = [volume.get("name", "") for volume in spec.get("volumes", ())]
     present = next((name for name in names if name.startswith(_VOLUME)), "")
-    volume = present or f"{_VOLUME}{random_suffix()}"
+    volume = present or _VOLUME + caller.once("token volume", random_suffix)
     mount = {"name": volume, "readOnly": True, "mountPath": _TOKEN_PATH}
     mounted = False
     for field in ("initContainers", "containers"):

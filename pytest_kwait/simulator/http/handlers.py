@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.http.answer import (
     json_answer,
     list_answer,
@@ -29,6 +30,8 @@ from pytest_kwait.simulator.status_error import (
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aiohttp import web
 
     from pytest_kwait.simulator.cluster_api import ClusterApi
@@ -161,7 +164,9 @@ class Resources:
                 return self._subresources.bind(request, target, name_of(obj), obj)
             answer = self._reviews.answer(request, kind, obj, target.namespace or "")
             return json_answer(request, answer, 201)
-        stored = self._api.create(kind, obj, target.namespace or "", caller=caller)
+        stored = await consulted(
+            caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
+        )
         return object_answer(request, kind, stored, 201)
 
     async def _update(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
@@ -171,9 +176,12 @@ class Resources:
         key = key_of(target.name, target.namespace or "")
         strategy = self._api.strategy(kind)
         if strategy.created_by_update and self._api.store.get(kind.bucket, key) is None:
-            stored = self._api.create(kind, obj, target.namespace or "", caller=caller)
+            stored = await consulted(
+                caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
+            )
             return object_answer(request, kind, stored, 201)
-        return object_answer(request, kind, self._api.update(kind, obj, caller=caller))
+        stored = await consulted(caller, lambda: self._api.update(kind, obj, caller=caller))
+        return object_answer(request, kind, stored)
 
     async def _delete(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
         options = await read_delete_options(request)
@@ -183,8 +191,12 @@ class Resources:
             and "orphanDependents" not in options
         ):
             request.caller.warn(_JOB_WARNING)
-        outcome = self._api.delete(
-            kind, target.name, target.namespace or "", options=options, caller=request.caller
+        caller = request.caller
+        outcome = await consulted(
+            caller,
+            lambda: self._api.delete(
+                kind, target.name, target.namespace or "", options=options, caller=caller
+            ),
         )
         return object_answer(request, kind, outcome)
 
@@ -196,17 +208,19 @@ class Resources:
         found = page(self._api, kind, target.namespace, chosen)
         for entry in found.entries:
             try:
-                self._api.delete(
-                    kind,
-                    name_of(entry.obj),
-                    namespace_of(entry.obj),
-                    options=options,
-                    caller=request.caller,
-                )
+                await consulted(request.caller, self._deletion(request, kind, entry.obj, options))
             except StatusError as error:
                 if error.code != 404:
                     raise
         return list_answer(request, kind, found.entries, found.metadata)
+
+    def _deletion(
+        self, request: ApiRequest, kind: Kind, obj: Obj, options: Obj
+    ) -> Callable[[], Obj]:
+        name, namespace = name_of(obj), namespace_of(obj)
+        return lambda: self._api.delete(
+            kind, name, namespace, options=options, caller=request.caller
+        )
 
 
 def _verb(request: ApiRequest, target: Target) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.apply import apply_object, read_apply
 from pytest_kwait.simulator.http.answer import object_answer
 from pytest_kwait.simulator.http.bodies import read_body
@@ -104,10 +105,20 @@ async def patch_object(
     subresource = target.subresource or None
     if media == APPLY:
         configuration = read_apply(data, kind, target.name, target.namespace or "", caller)
-        stored, created = apply_object(
-            api, kind, configuration, subresource, caller, force=request.flag("force")
+        force = request.flag("force")
+        stored, created = await consulted(
+            caller,
+            lambda: apply_object(api, kind, configuration, subresource, caller, force=force),
         )
         return object_answer(request, kind, stored, 201 if created else 200)
+    stored = await consulted(caller, lambda: _patch(api, kind, target, media, data, caller))
+    return object_answer(request, kind, stored)
+
+
+def _patch(
+    api: ClusterApi, kind: Kind, target: Target, media: str, data: bytes, caller: Caller
+) -> Obj:
+    """Patch the object as it is now."""
     entry = api.entry(kind, target.name, target.namespace or "")
     before = view(kind, entry.obj)
     result = patched(media, before, data, kind)
@@ -128,8 +139,7 @@ async def patch_object(
     if uid and uid != entry.obj["metadata"]["uid"]:
         error = invalid_value("metadata.uid", uid, "field is immutable")
         raise invalid(kind.group, kind.kind, target.name, [error] if kind.custom else [error] * 2)
-    stored = api.replace_decoded(kind, entry, new, subresource, caller)
-    return object_answer(request, kind, stored)
+    return api.replace_decoded(kind, entry, new, target.subresource or None, caller)
 
 
 def _decoded(api: ClusterApi, kind: Kind, result: Obj, caller: Caller) -> Obj:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
 from pytest_kwait.simulator.http.answer import json_answer, object_answer, stored_answer
 from pytest_kwait.simulator.http.bodies import read_body, read_object
@@ -96,7 +97,10 @@ class SubResources:
             )
         if target.namespace:
             metadata.setdefault("namespace", target.namespace)
-        stored = self._api.update(kind, obj, subresource=target.subresource, caller=caller)
+        stored = await consulted(
+            caller,
+            lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),
+        )
         return object_answer(request, kind, stored)
 
     def bind(self, request: ApiRequest, target: Target, pod: str, binding: Obj) -> web.Response:
@@ -117,7 +121,7 @@ class SubResources:
             case "binding":
                 return self.bind(request, target, target.name, obj)
             case "eviction":
-                return self._evict(request, target, obj)
+                return await self._evict(request, target, obj)
             case "token":
                 return json_answer(request, self._token(request, target, obj), 201)
         raise method_not_allowed()
@@ -131,7 +135,7 @@ class SubResources:
         record_update(TOKEN_REQUESTS, issued, None, caller, stamp, "token")
         return issued
 
-    def _evict(self, request: ApiRequest, target: Target, eviction: Obj) -> web.Response:
+    async def _evict(self, request: ApiRequest, target: Target, eviction: Obj) -> web.Response:
         namespace = target.namespace or ""
         pod = self._api.get("pods", target.name, namespace)
         if name_of(eviction) not in ("", target.name):
@@ -144,7 +148,12 @@ class SubResources:
         ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed", "Pending")
         if not ended and not pod["metadata"].get("deletionTimestamp"):
             self._spend_budget(pod, dry_run=caller.dry_run)
-        self._api.delete("pods", target.name, namespace, options=options, caller=caller)
+        await consulted(
+            caller,
+            lambda: self._api.delete(
+                "pods", target.name, namespace, options=options, caller=caller
+            ),
+        )
         return json_answer(request, _CREATED, 201)
 
     def _spend_budget(self, pod: Obj, *, dry_run: bool) -> None:

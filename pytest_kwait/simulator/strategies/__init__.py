@@ -30,6 +30,7 @@ from pytest_kwait.simulator.strategies.records import (
 )
 from pytest_kwait.simulator.strategies.services import ServiceStrategy
 from pytest_kwait.simulator.strategies.volumes import ClaimStrategy, VolumeStrategy
+from pytest_kwait.simulator.strategies.webhooks import WebhookStrategy
 from pytest_kwait.simulator.strategies.workloads import (
     ControllerStrategy,
     DaemonSetStrategy,
@@ -55,6 +56,7 @@ _STRATEGIES: dict[str, type[Strategy]] = {
     "events": EventStrategy,
     "jobs.batch": JobStrategy,
     "leases.coordination.k8s.io": LeaseStrategy,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": WebhookStrategy,
     "namespaces": NamespaceStrategy,
     "nodes": NodeStrategy,
     "persistentvolumeclaims": ClaimStrategy,
@@ -70,6 +72,7 @@ _STRATEGIES: dict[str, type[Strategy]] = {
     "secrets": SecretStrategy,
     "services": ServiceStrategy,
     "statefulsets.apps": StatefulSetStrategy,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": WebhookStrategy,
 }
 
 

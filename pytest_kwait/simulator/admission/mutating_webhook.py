@@ -1,0 +1,85 @@
+"""MutatingAdmissionWebhook: others' servers may change what is to be stored.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/mutating/{dispatcher,reinvocationcontext}.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.webhook_rules import GROUP
+from pytest_kwait.simulator.caller import internal
+from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.status_error import StatusError, internal_error
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.admission.webhook_rules import Hook
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+
+__all__ = ["MutatingWebhook"]
+
+_CONFIGURATIONS = f"mutatingwebhookconfigurations.{GROUP}"
+
+
+class MutatingWebhook(Plugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def admit(self, attributes: Attributes) -> None:
+        """Ask one after the other, each about what those before made of it.
+
+        In the second round those are asked again that want to be and have not seen what changed
+        after them.
+
+        Raises:
+            StatusError: one refuses it, or cannot be asked and must be.
+            Unanswered: one is to be asked first.
+        """
+        if not self._api.store.count(_CONFIGURATIONS):
+            return
+        # Not at import: hardly any cluster has webhooks.
+        from pytest_kwait.simulator.admission.webhook_consultation import Question
+        from pytest_kwait.simulator.admission.webhook_rules import hooks_for
+
+        again = attributes.again
+        if again.active and attributes.obj != again.seen:
+            again.require()
+        for hook in hooks_for(self._api, _CONFIGURATIONS, attributes):
+            if again.active and hook.identity not in again.wanted:
+                continue
+            question = Question(self._api, hook, attributes, mutating=True)
+            Question.ask(attributes.caller, [question])
+            verdict = question.verdict()
+            if verdict is not None and verdict.patch:
+                before = attributes.obj
+                self._change(attributes, hook, verdict.patch)
+                if attributes.obj != before:
+                    again.require()
+                    again.due = True
+            if hook.webhook.get("reinvocationPolicy") == "IfNeeded":
+                again.invoked.add(hook.identity)
+        again.seen = clone(attributes.obj)
+
+    def _change(self, attributes: Attributes, hook: Hook, operations: list[Any]) -> None:
+        if attributes.obj is None:
+            raise internal_error(
+                f'admission webhook "{hook.name}" attempted to modify the object, which is not '
+                "supported for this operation"
+            )
+        from pytest_kwait.simulator.admission.webhook_patches import patched
+
+        changed = patched(view(hook.kind, attributes.obj), operations)
+        try:
+            stored = self._api.decode(hook.kind, changed, internal())
+        except StatusError as error:
+            why = error.message.partition(f" cannot be handled as a {hook.kind.kind}: ")[2]
+            raise internal_error(why or error.message) from None
+        attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}

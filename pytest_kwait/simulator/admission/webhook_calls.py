@@ -1,0 +1,306 @@
+"""Asking webhooks over HTTPS: whom, how long, and what it is called when nobody answers.
+
+A write is made in one go, and what a webhook says is needed in the middle of it. A request by
+HTTP therefore breaks off with `Unanswered`, asks while others are served, and is made anew with
+the replies that it has (`consulted`). A controller of this process waits for the answer; nothing
+else is served meanwhile.
+
+Source: k8s.io/apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import errno
+import json
+import ssl
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+
+from pytest_kwait.simulator.names import new_uid
+from pytest_kwait.simulator.status_error import internal_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["Call", "Reply", "Unanswered", "call_of", "consulted", "replies_to"]
+
+Result = TypeVar("Result")
+
+_MOST_ROUNDS = 100
+_FAILED = "failed to call webhook: "
+_MOST_BODY = 10 * 1024 * 1024
+_CODES = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    406: "the server was unable to respond with a content type that the client supports",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be "
+    "processing the request",
+}
+_HEADERS = {
+    "Accept": "application/json, */*",
+    "Content-Type": "application/json",
+    "User-Agent": "kube-apiserver-admission",
+}
+_UNKNOWN_AUTHORITY = (18, 19, 20, 21)
+"""OpenSSL's codes for chains that end nowhere known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One question to one webhook.
+
+    Args:
+        key: what tells it from every other question.
+        url: where, as failures show it.
+        host: where to connect to; empty for the URL's own host.
+        authority: whom the server's certificate must be from, as PEM; empty for the system's own.
+        version: of the review.
+        request: the review's request, without a UID.
+        seconds: how long to wait.
+        failure: why it cannot even be asked; empty where it can.
+    """
+
+    key: str
+    url: str
+    host: str
+    authority: str
+    version: str
+    request: Obj
+    seconds: int
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a call.
+
+    Args:
+        uid: what the review was sent with.
+        body: the answer; empty where there is none.
+        failure: why there is none; empty where there is one.
+    """
+
+    uid: str
+    body: bytes = b""
+    failure: str = ""
+
+
+class Unanswered(Exception):
+    """A write cannot go on before these are answered.
+
+    Args:
+        calls: the questions.
+    """
+
+    def __init__(self, calls: Iterable[Call]) -> None:
+        super().__init__()
+        self.calls = tuple(calls)
+
+
+def call_of(
+    api: ClusterApi, identity: str, config: Obj, version: str, request: Obj, seconds: int
+) -> Call:
+    """The call that a webhook's `clientConfig` makes.
+
+    Args:
+        api: the cluster, whose services it may name.
+        identity: of the webhook.
+        config: the `clientConfig`.
+        version: of the review.
+        request: of the review.
+        seconds: how long to wait.
+    """
+    key = f"{identity} {json.dumps(request, sort_keys=True)}"
+    authority = base64.b64decode(config.get("caBundle", "")).decode(errors="replace")
+    service = config.get("service")
+    host = failure = ""
+    if service is None:
+        url = config.get("url", "")
+    else:
+        name, namespace = service.get("name", ""), service.get("namespace", "")
+        port = service.get("port", 443)
+        url = f"https://{name}.{namespace}.svc:{port}/{service.get('path', '').lstrip('/')}"
+        host, failure = _resolved(api, name, namespace, port)
+    url = f"{url}?timeout={seconds}s"
+    if failure:
+        failure = f'{_FAILED}Post "{url}": {failure}'
+    return Call(key, url, host, authority, version, request, seconds, failure)
+
+
+def _resolved(api: ClusterApi, name: str, namespace: str, port: int) -> tuple[str, str]:
+    """Where a service is, or why it is nowhere."""
+    service = api.find("services", name, namespace)
+    if service is None:
+        return "", f'service "{name}" not found'
+    spec = service["spec"]
+    if spec.get("type") == "ExternalName":
+        return f"{spec.get('externalName', '')}:{port}", ""
+    address = spec.get("clusterIP", "")
+    if address == "None":
+        return "", 'cannot route to service with ClusterIP "None"'
+    if not any(one.get("port") == port for one in spec.get("ports", ())):
+        return "", f'no service port {port} found for service "{name}"'
+    # Nothing listens on the addresses of the embedded cluster's services.
+    return "", f"dial tcp {address}:{port}: connect: connection refused"
+
+
+def replies_to(caller: Caller, calls: Iterable[Call]) -> list[Reply]:
+    """The replies, asked for now where the caller cannot come again.
+
+    Raises:
+        Unanswered: they are to be asked for first.
+    """
+    asked = list(calls)
+    missing = [call for call in asked if call.key not in caller.replies]
+    if missing and caller.comes_again:
+        raise Unanswered(missing)
+    if missing:
+        thread = threading.Thread(target=lambda: asyncio.run(_ask(caller, missing)))
+        thread.start()
+        thread.join()
+    return [caller.replies[call.key] for call in asked]
+
+
+async def consulted(caller: Caller, write: Callable[[], Result]) -> Result:
+    """What `write` returns once the webhooks that it needs are asked.
+
+    Args:
+        caller: on whose behalf it writes.
+        write: the write; made again from its start with every reply.
+
+    Raises:
+        StatusError: whatever the write is refused for.
+    """
+    for _ in range(_MOST_ROUNDS):
+        caller.comes_again = True
+        try:
+            return write()
+        except Unanswered as wanted:
+            await _ask(caller, wanted.calls)
+        finally:
+            caller.comes_again = False
+    raise internal_error("the object changes faster than admission webhooks answer")
+
+
+async def _ask(caller: Caller, calls: Iterable[Call]) -> None:
+    """Note the replies, which are asked for side by side."""
+    asked = list(calls)
+    replies = await asyncio.gather(*(_reply(call) for call in asked))
+    for call, reply in zip(asked, replies, strict=True):
+        caller.replies[call.key] = reply
+
+
+async def _reply(call: Call) -> Reply:
+    uid = new_uid()
+    if call.failure:
+        return Reply(uid, failure=call.failure)
+    import aiohttp
+
+    review = {
+        "kind": "AdmissionReview",
+        "apiVersion": f"admission.k8s.io/{call.version}",
+        "request": {"uid": uid, **call.request},
+    }
+    split = urlsplit(call.url)
+    url = call.url.replace(split.netloc, call.host, 1) if call.host else call.url
+    try:
+        context = ssl.create_default_context(cadata=call.authority or None)
+    except (ssl.SSLError, ValueError):
+        why = "unable to load root certificates: unable to parse bytes as PEM block"
+        return Reply(uid, failure=f"could not get REST client: {why}")
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=call.seconds)) as session,
+            session.post(
+                url,
+                data=json.dumps(review).encode(),
+                headers=_HEADERS,
+                ssl=context,
+                server_hostname=split.hostname if call.host else None,
+            ) as answer,
+        ):
+            body = await answer.content.read(_MOST_BODY)
+            if answer.status in (200, 201):
+                return Reply(uid, body)
+            return Reply(uid, failure=_FAILED + _refused(answer.status, body))
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        return Reply(uid, failure=f'{_FAILED}Post "{call.url}": {_why(error, url)}')
+
+
+def _refused(code: int, body: bytes) -> str:
+    """What a client of the server's own calls an answer that is no success."""
+    text = body.decode(errors="replace").strip()
+    try:
+        status = json.loads(text)
+    except ValueError:
+        status = None
+    if isinstance(status, dict) and status.get("kind") == "Status" and status.get("message"):
+        return str(status["message"])
+    if code in (403, 415):
+        return text or "unknown"
+    if code in _CODES:
+        return _CODES[code]
+    if code >= 500:
+        shown = json.dumps(text or "unknown", ensure_ascii=False)
+        return f"an error on the server ({shown}) has prevented the request from succeeding"
+    return f"the server responded with the status code {code} but did not return more information"
+
+
+def _why(error: Exception, url: str) -> str:
+    """Why nobody answered, in the words of the server's own client."""
+    import aiohttp
+
+    split = urlsplit(url)
+    host, port = split.hostname or "", split.port or 443
+    if isinstance(error, TimeoutError):
+        return "context deadline exceeded"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return _distrust(error.certificate_error, host)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"dial tcp: lookup {host}: no such host"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        if "WRONG_VERSION_NUMBER" in str(error):
+            return "http: server gave HTTP response to HTTPS client"
+        return f"remote error: tls: {error.os_error.strerror or 'handshake failure'}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        host, port = error.host, error.port or port
+        address = f"[{host}]" if ":" in host else host
+        number = error.os_error.errno
+        reason = {
+            errno.ECONNREFUSED: "connection refused",
+            errno.EHOSTUNREACH: "no route to host",
+            errno.ENETUNREACH: "network is unreachable",
+        }.get(number or 0, (error.os_error.strerror or "failed").lower())
+        return f"dial tcp {address}:{port}: connect: {reason}"
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
+        return "EOF"
+    return str(error) or type(error).__name__
+
+
+def _distrust(error: Exception, host: str) -> str:
+    code = getattr(error, "verify_code", 0)
+    if code in _UNKNOWN_AUTHORITY:
+        why = "certificate signed by unknown authority"
+    elif code == 10:
+        why = "certificate has expired or is not yet valid"
+    elif code == 64:
+        why = f"cannot validate certificate for {host} because it doesn't contain any IP SANs"
+    elif code == 62:
+        why = f"certificate is not valid for any names, but wanted to match {host}"
+    else:
+        why = str(getattr(error, "verify_message", error))
+    return f"tls: failed to verify certificate: x509: {why}"

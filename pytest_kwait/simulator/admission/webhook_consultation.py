@@ -1,0 +1,95 @@
+"""One webhook and one request: asked once, understood, or failed as its policy says.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.webhook_calls import Reply, call_of, replies_to
+from pytest_kwait.simulator.admission.webhook_reviews import (
+    InvalidReview,
+    Verdict,
+    denial,
+    review_of,
+    review_version,
+    verdict_of,
+)
+from pytest_kwait.simulator.status_error import bad_request, internal_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.simulator.admission.attributes import Attributes
+    from pytest_kwait.simulator.admission.webhook_rules import Hook
+    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+
+__all__ = ["Question"]
+
+
+class Question:
+    """A request as it is shown to one webhook.
+
+    Args:
+        api: the cluster.
+        hook: the webhook.
+        attributes: the request.
+        mutating: whether the webhook may change it.
+
+    Raises:
+        StatusError: 400, it is only tried and the webhook knows no trying.
+    """
+
+    def __init__(
+        self, api: ClusterApi, hook: Hook, attributes: Attributes, *, mutating: bool
+    ) -> None:
+        self._hook = hook
+        self._caller = attributes.caller
+        self._mutating = mutating
+        self._reply = Reply("")
+        self._version = review_version(hook)
+        if attributes.caller.dry_run and hook.webhook.get("sideEffects") not in (
+            "None",
+            "NoneOnDryRun",
+        ):
+            raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        request = review_of(hook, attributes)
+        config = hook.webhook["clientConfig"]
+        self._call = call_of(api, hook.identity, config, self._version, request, hook.seconds)
+
+    @staticmethod
+    def ask(caller: Caller, questions: Sequence[Question]) -> None:
+        """Let all of them be answered.
+
+        Raises:
+            Unanswered: they are to be asked first.
+        """
+        replies = replies_to(caller, [question._call for question in questions])
+        for question, reply in zip(questions, replies, strict=True):
+            question._reply = reply
+
+    def verdict(self) -> Verdict | None:
+        """What the webhook says, None where it fails and may.
+
+        Raises:
+            StatusError: it refuses the request, or fails and may not.
+        """
+        try:
+            found = self._understood()
+        except InvalidReview as error:
+            if self._hook.may_fail:
+                return None
+            text = f'failed calling webhook "{self._hook.name}": {error}'
+            raise internal_error(text) from None
+        for text in found.warnings:
+            self._caller.warn(text)
+        if not found.allowed:
+            raise denial(self._hook.name, found.status)
+        return found
+
+    def _understood(self) -> Verdict:
+        if self._reply.failure:
+            raise InvalidReview(self._reply.failure)
+        return verdict_of(self._reply.body, self._reply.uid, self._version, mutating=self._mutating)

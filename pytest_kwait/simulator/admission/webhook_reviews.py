@@ -1,0 +1,229 @@
+"""What a webhook is asked, and what its answer says.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/{request,errors}.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.admission.attributes import Attributes
+    from pytest_kwait.simulator.admission.webhook_rules import Hook
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["InvalidReview", "Verdict", "denial", "review_of", "review_version", "verdict_of"]
+
+_VERSIONS = ("v1", "v1beta1")
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class InvalidReview(Exception):
+    """A webhook's answer is none.
+
+    Args:
+        why: what is wrong with it, in the server's words.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a webhook said.
+
+    Args:
+        allowed: whether the request may go on.
+        patch: what it changes, as JSON patch operations.
+        status: what it says of a refusal.
+        warnings: texts for the client.
+    """
+
+    allowed: bool
+    patch: list[Any]
+    status: Obj
+    warnings: tuple[str, ...]
+
+
+def review_version(hook: Hook) -> str:
+    """The first version of reviews that both sides know; empty for none."""
+    known = (one for one in hook.webhook.get("admissionReviewVersions", ()) if one in _VERSIONS)
+    return next(known, "")
+
+
+def review_of(hook: Hook, attributes: Attributes) -> Obj:
+    """The `request` of the review, still without a UID."""
+    asked = attributes.requested or attributes.kind
+    caller = attributes.caller
+    request: Obj = {
+        "kind": _named(hook.kind, "kind", hook.kind.kind),
+        "resource": _named(hook.kind, "resource", hook.kind.plural),
+        "requestKind": _named(asked, "kind", asked.kind),
+        "requestResource": _named(asked, "resource", asked.plural),
+        "operation": attributes.operation,
+        "userInfo": caller.identity.info(),
+        "object": _shown(hook.kind, attributes.obj),
+        "oldObject": _shown(hook.kind, attributes.old),
+        "dryRun": caller.dry_run,
+        "options": _options(attributes),
+    }
+    if attributes.subresource:
+        request["subResource"] = request["requestSubResource"] = attributes.subresource
+    if attributes.name:
+        request["name"] = attributes.name
+    if attributes.namespace:
+        request["namespace"] = attributes.namespace
+    return request
+
+
+def _named(kind: Kind, field: str, name: str) -> Obj:
+    return {"group": kind.group, "version": kind.version, field: name}
+
+
+def _shown(kind: Kind, obj: Obj | None) -> Obj | None:
+    if obj is None:
+        return None
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **view(kind, obj)}
+
+
+def _options(attributes: Attributes) -> Obj:
+    caller = attributes.caller
+    options: Obj = {"kind": _OPTIONS[attributes.operation], "apiVersion": "meta.k8s.io/v1"}
+    if caller.dry_run:
+        options["dryRun"] = ["All"]
+    if attributes.operation == "DELETE":
+        return {**attributes.options, **options}
+    if caller.manager:
+        options["fieldManager"] = caller.manager
+        options["fieldValidation"] = caller.field_validation
+    return options
+
+
+def verdict_of(body: bytes, uid: str, version: str, *, mutating: bool) -> Verdict:
+    """What the answer says.
+
+    Args:
+        body: the answer.
+        uid: the UID that the review was sent with.
+        version: the version that it was sent in.
+        mutating: whether the webhook may change anything.
+
+    Raises:
+        InvalidReview: it is no review, or one of something else.
+    """
+    review = _read(body)
+    told = (review.get("apiVersion", ""), review.get("kind", ""))
+    known = f"admission.k8s.io/{version}"
+    if told != (known, "AdmissionReview") and all(told):
+        given = f"{told[0].rpartition('/')[2]}.{told[1]}"
+        raise InvalidReview(
+            f"failed to call webhook: converting ({given}) to ({version}.AdmissionReview): unknown "
+            "conversion"
+        )
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise _unusable("webhook response was absent")
+    patch, kind = response.get("patch") or "", response.get("patchType")
+    if version == "v1":
+        if response.get("uid", "") != uid:
+            given = response.get("uid", "")
+            raise _unusable(f'expected response.uid="{uid}", got "{given}"')
+        if told != ("admission.k8s.io/v1", "AdmissionReview"):
+            group, _, last = told[0].rpartition("/")
+            raise _unusable(
+                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got "
+                f"{group}/{last}, Kind={told[1]}"
+            )
+        _check_patch(patch, kind, mutating=mutating)
+    elif not mutating:
+        patch = ""
+    return Verdict(
+        bool(response.get("allowed")),
+        _operations(patch),
+        response.get("status") or response.get("result") or {},
+        tuple(str(text) for text in response.get("warnings") or ()),
+    )
+
+
+def _read(body: bytes) -> Obj:
+    if not body:
+        raise InvalidReview(
+            "failed to call webhook: 0-length response with status code: 200 and content type: "
+            "application/json"
+        )
+    try:
+        review = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        review = ""  # the server reads it as YAML, to which most things are a string
+    if not isinstance(review, dict):
+        name = {list: "array", str: "string", bool: "bool"}.get(type(review), "number")
+        raise InvalidReview(
+            "failed to call webhook: couldn't get version/kind; json parse error: json: cannot "
+            f"unmarshal {name} into Go value of type struct {{ APIVersion string "
+            '"json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+    return review
+
+
+def _unusable(why: str) -> InvalidReview:
+    return InvalidReview(f"received invalid webhook response: {why}")
+
+
+def _check_patch(patch: str, kind: str | None, *, mutating: bool) -> None:
+    if not mutating:
+        if patch:
+            raise _unusable("validating webhook may not return response.patch")
+        if kind is not None:
+            raise _unusable("validating webhook may not return response.patchType")
+        return
+    if patch and kind is None:
+        raise _unusable("webhook returned response.patch but not response.patchType")
+    if not patch and kind is not None:
+        raise _unusable("webhook returned response.patchType but not response.patch")
+    if kind == "":
+        raise _unusable('webhook returned invalid response.patchType of ""')
+    if patch and kind != "JSONPatch":
+        raise InvalidReview(f'unsupported patch type "{kind}"')
+
+
+def _operations(patch: str) -> list[Any]:
+    if not patch:
+        return []
+    try:
+        operations = json.loads(base64.b64decode(patch, validate=True))
+    except json.JSONDecodeError as error:
+        end = error.pos >= len(error.doc.rstrip()) - 1
+        sign = error.doc[error.pos : error.pos + 1]
+        why = (
+            "unexpected end of JSON input"
+            if end
+            else f"invalid character '{sign}' looking for beginning of value"
+        )
+        raise _undecodable(why) from None
+    except (binascii.Error, ValueError) as error:
+        raise _undecodable(str(error)) from None
+    if not isinstance(operations, list):
+        name = {dict: "object", str: "string", bool: "bool"}.get(type(operations), "number")
+        raise _undecodable(f"json: cannot unmarshal {name} into Go value of type jsonpatch.Patch")
+    return operations
+
+
+def _undecodable(why: str) -> InvalidReview:
+    return InvalidReview(f"received undecodable patch in webhook response: {why}")
+
+
+def denial(name: str, status: Obj) -> StatusError:
+    """The refusal that a webhook's `status` makes: never less than 400, always in its name."""
+    code = int(status.get("code") or 0)
+    message, reason = status.get("message", ""), status.get("reason", "")
+    text = f'admission webhook "{name}" denied the request'
+    text = f"{text}: {message or reason}" if message or reason else f"{text} without explanation"
+    return StatusError(max(code, 400), reason, text, status.get("details"))

@@ -1,0 +1,146 @@
+"""Which webhooks a request is shown to.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/{generic/webhook.go,predicates}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.objects import labels_of, name_of
+from pytest_kwait.simulator.selectors import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_kwait.simulator.admission.attributes import Attributes
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["GROUP", "Hook", "hooks_for"]
+
+GROUP = "admissionregistration.k8s.io"
+"""The group of the configurations, which no webhook is asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One webhook that is to be asked, and about what.
+
+    Args:
+        identity: what tells it from all others, in this form.
+        webhook: its entry in the configuration.
+        kind: the version of the resource that it wants to see.
+    """
+
+    identity: str
+    webhook: Obj
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        """The webhook's name, as refusals show it."""
+        return str(self.webhook["name"])
+
+    @property
+    def seconds(self) -> int:
+        """How long it may take."""
+        return int(self.webhook.get("timeoutSeconds", 10))
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether the request goes on where it cannot be asked."""
+        return self.webhook.get("failurePolicy") == "Ignore"
+
+
+def hooks_for(api: ClusterApi, resource: str, attributes: Attributes) -> Iterator[Hook]:
+    """The webhooks that want to see the request, in the order in which they are asked.
+
+    What a webhook changes counts for those after it: take them one by one.
+
+    Args:
+        api: the cluster.
+        resource: the resource of the configurations.
+        attributes: the request.
+    """
+    if attributes.kind.group == GROUP or attributes.subresource == "scale":
+        return
+    for configuration in api.list(resource):
+        version = configuration["metadata"]["resourceVersion"]
+        for index, webhook in enumerate(configuration.get("webhooks", ())):
+            kind = _wanted(api, webhook, attributes)
+            if kind is not None:
+                identity = f"{name_of(configuration)}/{version}/{index}"
+                yield Hook(identity, webhook, kind)
+
+
+def _wanted(api: ClusterApi, webhook: Obj, attributes: Attributes) -> Kind | None:
+    """The version that the webhook wants to see; None if it does not want to see anything."""
+    if not _in_namespaces(api, webhook, attributes) or not _of_objects(webhook, attributes):
+        return None
+    asked = attributes.requested or attributes.kind
+    rules = webhook.get("rules", ())
+    if any(_fits(rule, attributes, asked) for rule in rules):
+        return asked
+    if webhook.get("matchPolicy", "Equivalent") == "Equivalent":
+        others = [kind for kind in _equivalents(api, asked) if kind is not asked]
+        for rule in rules:
+            for kind in others:
+                if _fits(rule, attributes, kind):
+                    return kind
+    return None
+
+
+def _equivalents(api: ClusterApi, kind: Kind) -> Iterator[Kind]:
+    for group, version in api.kinds.group_versions():
+        for other in (api.kinds.served(group, version) or {}).values():
+            if other.bucket == kind.bucket and "get" in other.verbs:
+                yield other
+
+
+def _in_namespaces(api: ClusterApi, webhook: Obj, attributes: Attributes) -> bool:
+    selector = webhook.get("namespaceSelector")
+    if not selector or not attributes.namespace:
+        return True
+    obj = attributes.obj
+    if attributes.kind.bucket == "namespaces" and not attributes.subresource and obj is not None:
+        return matches(selector, labels_of(obj))
+    namespace = api.find("namespaces", attributes.namespace)
+    return namespace is not None and matches(selector, labels_of(namespace))
+
+
+def _of_objects(webhook: Obj, attributes: Attributes) -> bool:
+    selector = webhook.get("objectSelector")
+    if not selector:
+        return True
+    shown = (attributes.obj, attributes.old)
+    return any(obj is not None and matches(selector, labels_of(obj)) for obj in shown)
+
+
+def _fits(rule: Obj, attributes: Attributes, kind: Kind) -> bool:
+    return (
+        _in_scope(rule.get("scope", "*"), attributes)
+        and _among(attributes.operation, rule.get("operations", ()))
+        and _among(kind.group, rule.get("apiGroups", ()))
+        and _among(kind.version, rule.get("apiVersions", ()))
+        and any(
+            _is_resource(pattern, kind.plural, attributes.subresource)
+            for pattern in rule.get("resources", ())
+        )
+    )
+
+
+def _in_scope(scope: str, attributes: Attributes) -> bool:
+    within = bool(attributes.namespace) and attributes.kind.bucket != "namespaces"
+    return scope == "*" or (scope == "Namespaced") == within
+
+
+def _among(value: str, patterns: Iterable[str]) -> bool:
+    return any(pattern in ("*", value) for pattern in patterns)
+
+
+def _is_resource(pattern: str, plural: str, subresource: str) -> bool:
+    resource, _, below = pattern.partition("/")
+    return resource in ("*", plural) and below in ("*", subresource)

@@ -1,0 +1,228 @@
+"""Configurations of admission webhooks: who is asked, about what, and how.
+
+Source: pkg/apis/admissionregistration/validation/validation.go, k8s.io/apiserver
+pkg/util/webhook/validation.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pytest_kwait.simulator.status_error import (
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from pytest_kwait.simulator.strategies.generic import Strategy
+from pytest_kwait.simulator.validation import name_errors, selector_errors
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = ["WebhookStrategy"]
+
+_VERSIONS = ("v1", "v1beta1")
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_CHOICES = {
+    "failurePolicy": ("Fail", "Ignore"),
+    "matchPolicy": ("Equivalent", "Exact"),
+}
+_FORM = "; desired format: https://host[/path]"
+_NO_CEL = "the embedded cluster evaluates no CEL expressions"
+
+
+class WebhookStrategy(Strategy):
+    """The strategy of both kinds of configurations."""
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """Every webhook can be asked, and knows when.
+
+        Match conditions are CEL expressions, for which there is no small library: they are refused
+        instead of being passed over.
+        """
+        errors: list[FieldError] = []
+        names: set[str] = set()
+        for index, webhook in enumerate(obj.get("webhooks", ())):
+            at, name = f"webhooks[{index}]", webhook.get("name", "")
+            errors += _webhook_errors(webhook, at)
+            errors += _version_errors(webhook.get("admissionReviewVersions", []), at)
+            if name and name in names:
+                errors.append(duplicate(f"{at}.name", name))
+            names.add(name)
+        return errors
+
+
+def _webhook_errors(webhook: Obj, at: str) -> list[FieldError]:
+    errors = _name_errors(webhook.get("name", ""), f"{at}.name")
+    for index, rule in enumerate(webhook.get("rules", ())):
+        errors += _rule_errors(rule, f"{at}.rules[{index}]")
+    for field, choices in _CHOICES.items():
+        if webhook.get(field, choices[0]) not in choices:
+            errors.append(not_supported(f"{at}.{field}", webhook[field], choices))
+    effects = webhook.get("sideEffects")
+    if effects is None:
+        text = f"must specify one of {', '.join(_SIDE_EFFECTS)}"
+        errors.append(required(f"{at}.sideEffects", text))
+    elif effects not in _SIDE_EFFECTS:
+        errors.append(not_supported(f"{at}.sideEffects", effects, _SIDE_EFFECTS))
+    seconds = webhook.get("timeoutSeconds", 10)
+    if not 1 <= seconds <= 30:
+        text = "the timeout value must be between 1 and 30 seconds"
+        errors.append(invalid_value(f"{at}.timeoutSeconds", seconds, text))
+    for field in ("namespaceSelector", "objectSelector"):
+        errors += selector_errors(webhook.get(field, {}), f"{at}.{field}")
+    policy = webhook.get("reinvocationPolicy", "Never")
+    if policy not in ("IfNeeded", "Never"):
+        errors.append(not_supported(f"{at}.reinvocationPolicy", policy, ("IfNeeded", "Never")))
+    errors += _client_errors(webhook.get("clientConfig", {}), f"{at}.clientConfig")
+    if webhook.get("matchConditions"):
+        errors.append(forbidden_field(f"{at}.matchConditions", _NO_CEL))
+    return errors
+
+
+def _name_errors(name: str, at: str) -> list[FieldError]:
+    if not name:
+        return [required(at)]
+    texts = name_errors(name)
+    if texts:
+        return [invalid_value(at, name, ",".join(texts))]
+    if name.count(".") < 2:
+        text = "should be a domain with at least three segments separated by dots"
+        return [invalid_value(at, name, text)]
+    return []
+
+
+def _rule_errors(rule: Obj, at: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for field, others in (
+        ("operations", "operations"),
+        ("apiGroups", "API groups"),
+        ("apiVersions", "API versions"),
+    ):
+        values = rule.get(field, [])
+        if not values:
+            errors.append(required(f"{at}.{field}"))
+        elif len(values) > 1 and "*" in values:
+            text = f"if '*' is present, must not specify other {others}"
+            errors.append(invalid_value(f"{at}.{field}", values, text))
+        for index, value in enumerate(values):
+            if field == "operations" and value not in _OPERATIONS:
+                errors.append(not_supported(f"{at}.{field}[{index}]", value, _OPERATIONS))
+            elif field == "apiVersions" and not value:
+                errors.append(required(f"{at}.{field}[{index}]"))
+    errors += _resource_errors(rule.get("resources", []), f"{at}.resources")
+    scope = rule.get("scope", "*")
+    if scope not in ("*", "Cluster", "Namespaced"):
+        errors.append(not_supported(f"{at}.scope", scope, ("*", "Cluster", "Namespaced")))
+    return errors
+
+
+def _resource_errors(resources: list[str], at: str) -> list[FieldError]:
+    if not resources:
+        return [required(at)]
+    errors: list[FieldError] = []
+    all_below: set[str] = set()
+    below_all: set[str] = set()
+    last_plain = ""
+    for index, pattern in enumerate(resources):
+        where = f"{at}[{index}]"
+        resource, slash, below = pattern.partition("/")
+        if not pattern:
+            errors.append(required(where))
+        elif not slash:
+            last_plain = resource
+        else:
+            if resource in all_below:
+                text = f"if '{resource}/*' is present, must not specify {pattern}"
+                errors.append(invalid_value(where, pattern, text))
+            if below in below_all:
+                text = f"if '*/{below}' is present, must not specify {pattern}"
+                errors.append(invalid_value(where, pattern, text))
+            if below == "*":
+                all_below.add(resource)
+            if resource == "*":
+                below_all.add(below)
+    if len(resources) > 1 and "*/*" in resources:
+        text = "if '*/*' is present, must not specify other resources"
+        errors.append(invalid_value(at, resources, text))
+    # As upstream, which looks at the last one alone.
+    if "*" in resources and last_plain not in ("", "*"):
+        text = "if '*' is present, must not specify other resources without subresources"
+        errors.append(invalid_value(at, resources, text))
+    return errors
+
+
+def _client_errors(config: Obj, at: str) -> list[FieldError]:
+    if ("url" in config) == ("service" in config):
+        return [required(at, "exactly one of url or service is required")]
+    if "url" in config:
+        return _url_errors(config["url"], f"{at}.url")
+    return _service_errors(config["service"], f"{at}.service")
+
+
+def _url_errors(url: str, at: str) -> list[FieldError]:
+    try:
+        split = urlsplit(url)
+        user, _, _ = split.netloc.rpartition("@")
+    except ValueError as error:
+        return [required(at, f"url must be a valid URL: {error}{_FORM}")]
+    errors = []
+    if split.scheme != "https":
+        text = f"'https' is the only allowed URL scheme{_FORM}"
+        errors.append(invalid_value(at, split.scheme, text))
+    if not split.netloc:
+        errors.append(invalid_value(at, "", f"host must be specified{_FORM}"))
+    if user:
+        text = "user information is not permitted in the URL"
+        errors.append(invalid_value(at, user, text))
+    if split.fragment:
+        text = "fragments are not permitted in the URL"
+        errors.append(invalid_value(at, split.fragment, text))
+    if split.query:
+        text = "query parameters are not permitted in the URL"
+        errors.append(invalid_value(at, split.query, text))
+    return errors
+
+
+def _service_errors(service: Obj, at: str) -> list[FieldError]:
+    unnamed = [field for field in ("name", "namespace") if not service.get(field)]
+    errors = [required(f"{at}.{field}") for field in unnamed]
+    port = service.get("port", 443)
+    if not 1 <= port <= 65535:
+        text = "port is not valid: must be between 1 and 65535, inclusive"
+        errors.append(invalid_value(f"{at}.port", port, text))
+    path = service.get("path", "")
+    if path in ("", "/"):
+        return errors
+    if path == "//":
+        return [*errors, invalid_value(f"{at}.path", path, "segment[0] may not be empty")]
+    if not path.startswith("/"):
+        errors.append(invalid_value(f"{at}.path", path, "must start with a '/'"))
+    for index, step in enumerate(path[1:].removesuffix("/").split("/")):
+        texts = name_errors(step) if step else ["may not be empty"]
+        sign = ":" if step else ""
+        errors += [
+            invalid_value(f"{at}.path", path, f"segment[{index}]{sign} {text}") for text in texts
+        ]
+    return errors
+
+
+def _version_errors(versions: list[str], at: str) -> list[FieldError]:
+    at = f"{at}.admissionReviewVersions"
+    if not versions:
+        return [required(at, f"must specify one of {', '.join(_VERSIONS)}")]
+    errors = []
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        if version in seen:
+            errors.append(invalid_value(f"{at}[{index}]", version, "duplicate version"))
+        seen.add(version)
+    if not seen.intersection(_VERSIONS):
+        text = f"must include at least one of {', '.join(_VERSIONS)}"
+        errors.append(invalid_value(at, versions, text))
+    return errors
