@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.provider import Cluster, Provider
     from pytest_kwait.suite.heartbeat import Pulse
+    from pytest_kwait.suite.permissions import Lack
     from pytest_kwait.suite.readiness import Readiness
     from pytest_kwait.suite.settings import Settings
 
@@ -65,7 +66,10 @@ class ClusterSource(Protocol):
         ...
 
     def notes(self) -> list[str]:
-        """Return what there is to tell of its readiness at the end of the run, a line each."""
+        """Return what there is to tell of it at the end of the run, a line each.
+
+        What begins with a blank belongs to the line before.
+        """
         ...
 
     def show(self, line: str) -> None:
@@ -86,7 +90,7 @@ class OwnedSource:
         self._provider: Provider | None = None
         self._cluster: Cluster | None = None
         self._failure: KwaitError | None = None
-        self._missing: str | None = None
+        self._lack: Lack | None = None
         self._readiness: Readiness | None = None
 
     def provider(self) -> Provider:
@@ -134,9 +138,9 @@ class OwnedSource:
         with self._lock:
             if cluster is not self._cluster:
                 return ""
-            if self._missing is None:
-                self._missing = missing_rights(cluster, self._settings)
-            return self._missing
+            if self._lack is None:
+                self._lack = missing_rights(cluster, self._settings)
+            return self._lack.refusal
 
     def stop(self) -> None:
         """End the cluster; does nothing if it was never asked for."""
@@ -165,8 +169,9 @@ class OwnedSource:
         return self._readiness.problem(test)
 
     def notes(self) -> list[str]:
-        """Return them, where anybody has waited."""
-        return [] if self._readiness is None else self._readiness.notes
+        """Return them, where anybody has waited, and after what the run had no right to."""
+        lost = [] if self._lack is None else self._lack.losses
+        return [*lost, *([] if self._readiness is None else self._readiness.notes)]
 
     def show(self, line: str) -> None:
         """Leave it to this process."""

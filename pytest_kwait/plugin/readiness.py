@@ -40,9 +40,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say what was not awaited, or did not come and stopped no test."""
+    """Say what was not allowed, not awaited, or did not come, and stopped no test."""
     for line in run_of(config).source.notes():
-        terminalreporter.line(f"kwait: {line}")
+        terminalreporter.line(line if line.startswith(" ") else f"kwait: {line}")
 
 
 def check_ready(config: pytest.Config, test: str) -> None:

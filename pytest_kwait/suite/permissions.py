@@ -1,22 +1,43 @@
-"""What the identity of a run must be allowed so that namespaces can be made, and what it lacks."""
+"""What the identity of a run must be allowed, and what it had better be: asked before anything.
+
+A right is needed if nothing goes without it. Two kinds are not: those on a namespace and in it may
+come with it, by a role that whoever makes one is given there; without the others a run goes on, and
+is the poorer for it.
+"""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Resource
+from pytest_kwait.api.resource import (
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
+from pytest_kwait.suite.heartbeat import HOME
+from pytest_kwait.suite.readiness import SYSTEM
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_kwait.api.session import Session
+    from pytest_kwait.suite.settings import Settings
 
-__all__ = ["Right", "lacking", "needed_rights"]
+__all__ = ["Lack", "Need", "Right", "lacking", "needed_rights"]
 
 _ACCESS_REVIEWS = Resource(
     "authorization.k8s.io",
@@ -31,10 +52,28 @@ _SUBJECT_REVIEWS = Resource(
 _LIMIT = 5.0
 """Seconds that all answers together may take; what is not known by then is not missed."""
 
+_AT_A_TIME = 8
+"""How many reviews are asked for at the same time."""
+
+_EVERYTHING = {"verb": "*", "group": "*", "resource": "*"}
+
 _ADVICE = (
     "grant it that; or give --kwait-namespace NAME: tests then share the namespace of that name, "
     "which must exist, and what they make in it is removed one by one"
 )
+
+
+class Need(Enum):
+    """How much a right is needed."""
+
+    DECISIVE = "decisive"
+    """Nothing goes without it."""
+
+    LATER = "later"
+    """It may be granted with a namespace: alone, it is not missed before."""
+
+    RICHER = "richer"
+    """The run goes on without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +84,31 @@ class Right:
         verb: what may be done.
         resource: to what.
         name: to which one; empty for all.
-        decisive: whether nothing goes without it. What is to be done to a namespace or inside of
-            it may be granted once it is there: alone, it is not missed before.
+        namespace: where; empty for everywhere.
+        subresource: to which part of it; empty for the whole.
+        need: how much it is needed.
+        loss: what does not go without it, where all else does.
     """
 
     verb: str
     resource: Resource
     name: str = ""
-    decisive: bool = True
+    namespace: str = ""
+    subresource: str = ""
+    need: Need = Need.DECISIVE
+    loss: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def place(self) -> str:
+        """What it is a right on, as a phrase."""
+        what = self.resource.qualified
+        if self.subresource:
+            what += f"/{self.subresource}"
         if self.name:
-            return f"{self.verb} {self.resource.plural} {self.name}"
-        where = " in every namespace" if self.resource.namespaced else ""
-        return f"{self.verb} {self.resource.plural}{where}"
+            return f"{what} {self.name}"
+        if not self.resource.namespaced:
+            return what
+        return f"{what} in {self.namespace or 'every namespace'}"
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -68,44 +118,94 @@ class Right:
 
         Source: apiserver/pkg/endpoints/request/requestinfo.go NewRequestInfo.
         """
-        attributes = {
+        named = {
+            "name": self.name,
+            "namespace": self.name if self.resource == NAMESPACES else self.namespace,
+            "subresource": self.subresource,
+        }
+        return {
             "verb": self.verb,
             "group": self.resource.group,
             "resource": self.resource.plural,
+            **{key: value for key, value in named.items() if value},
         }
-        if self.name:
-            attributes["name"] = self.name
-            if self.resource == NAMESPACES:
-                attributes["namespace"] = self.name
-        return attributes
 
 
-def needed_rights(*, namespace: str | None, keeps: bool) -> tuple[Right, ...]:
-    """Return what the fixtures do by themselves, whatever the tests do.
+class Lack(NamedTuple):
+    """What an identity may not do.
 
     Args:
-        namespace: the existing one that is used; None where namespaces are made.
-        keeps: whether some namespaces are kept, which are annotated then.
+        refusal: what keeps tests from being run, and what to do about it; empty for nothing.
+        losses: what they are run without, a line each; none where they are not run.
     """
-    if namespace is not None:
-        return (Right("get", NAMESPACES, namespace),)
-    return (
-        Right("create", NAMESPACES),
-        Right("delete", NAMESPACES, decisive=False),
-        *([Right("patch", NAMESPACES, decisive=False)] if keeps else []),
-        *(
-            Right(verb, resource, decisive=False)
-            for resource in (SERVICE_ACCOUNTS, CONFIG_MAPS)
-            for verb in ("list", "watch")
+
+    refusal: str = ""
+    losses: tuple[str, ...] = ()
+
+
+def needed_rights(settings: Settings) -> tuple[Right, ...]:
+    """Return what a run does by itself, whatever its tests do.
+
+    Args:
+        settings: the settings of the run.
+    """
+    given = settings.namespace or ""
+    rights = [
+        *([Right("get", NAMESPACES, given)] if given else _makers_rights(settings)),
+        *_many(
+            ("create", "delete", "get", "list", "patch", "update", "watch"),
+            LEASES,
+            "what it leaves if it is killed stays until it expires, and no serial test is run",
+            given or HOME,
         ),
-    )
+        *_many(
+            ("list",),
+            NAMESPACES,
+            "what dead runs have left stays"
+            + ("" if given else ", and nothing bounds how many namespaces there are at a time"),
+        ),
+    ]
+    for resource, subresource, verb in (
+        (PODS, "", "list"),
+        (EVENTS, "", "list"),
+        (PODS, "log", "get"),
+    ):
+        loss = "failures are told without them"
+        rights += _many((verb,), resource, loss, given, subresource)
+    if settings.session_waits:
+        loss = "not awaited before the first test"
+        rights += _many(("list", "watch"), NODES, loss)
+        for resource in (PODS, REPLICATION_CONTROLLERS, REPLICA_SETS, DAEMON_SETS):
+            rights += _many(("list", "watch"), resource, loss, SYSTEM)
+    return tuple(rights)
 
 
-def lacking(session: Session, rights: Sequence[Right], place: str) -> str:
-    """Return who lacks which rights, and what to do about it; empty if nothing decisive is missing.
+def _makers_rights(settings: Settings) -> list[Right]:
+    # What is watched is listed first.
+    looks = ("get", "list", *(["watch"] if settings.mode == "watch" else []))
+    return [
+        Right("create", NAMESPACES),
+        Right("delete", NAMESPACES, need=Need.LATER),
+        *([Right("patch", NAMESPACES, need=Need.LATER)] if settings.keep != "never" else []),
+        *(
+            Right(verb, resource, need=Need.LATER)
+            for resource in (SERVICE_ACCOUNTS, CONFIG_MAPS)
+            for verb in looks
+        ),
+    ]
 
-    All are asked for at once. A server that does not say counts as one that allows: it says later,
-    when it refuses something.
+
+def _many(
+    verbs: Iterable[str], resource: Resource, loss: str, namespace: str = "", subresource: str = ""
+) -> list[Right]:
+    return [Right(verb, resource, "", namespace, subresource, Need.RICHER, loss) for verb in verbs]
+
+
+def lacking(session: Session, rights: Sequence[Right], place: str) -> Lack:
+    """Return who lacks which rights, and what to do about it.
+
+    Whoever may do everything is asked about nothing else; else all are asked for in parallel. A
+    server that does not say counts as one that allows: it says later, when it refuses something.
 
     Args:
         session: who asks.
@@ -113,23 +213,44 @@ def lacking(session: Session, rights: Sequence[Right], place: str) -> str:
         place: the cluster, for the message.
     """
     deadline = Deadline.after(_LIMIT, session.clock)
-    with ThreadPoolExecutor(len(rights), thread_name_prefix="kwait rights") as pool:
-        answers = pool.map(lambda right: _is_denied(session, right, deadline), rights)
-        missing = [right for right, denied in zip(rights, answers, strict=True) if denied]
-    if not any(right.decisive for right in missing):
-        return ""
-    listed = "\n".join(f"  {right}" for right in missing)
-    advice = _ADVICE if not any(right.name for right in missing) else "grant it that"
-    return (
-        f"{_identity(session, deadline)} may not do on {place} what pytest-kwait needs for itself:"
-        f"\n{listed}\n{advice}"
-    )
+    if _is_allowed(session, _EVERYTHING, deadline):
+        return Lack()
+    with ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="kwait rights") as pool:
+        answers = pool.map(lambda right: _is_allowed(session, right.attributes, deadline), rights)
+        missing = [right for right, answer in zip(rights, answers, strict=True) if answer is False]
+    own = [right for right in missing if right.need is not Need.RICHER]
+    losses = _listed(right for right in missing if right.need is Need.RICHER)
+    if not any(right.need is Need.DECISIVE for right in own):
+        if not losses:
+            return Lack()
+        first = f"{_identity(session, deadline)} may not do on {place} what runs go on without:"
+        return Lack("", (first, *losses))
+    lines = [
+        f"{_identity(session, deadline)} may not do on {place} what pytest-kwait needs for itself:",
+        *_listed(own),
+        *(["and what runs go on without:", *losses] if losses else []),
+        "grant it that" if any(right.name for right in own) else _ADVICE,
+    ]
+    return Lack("\n".join(lines))
 
 
-def _is_denied(session: Session, right: Right, deadline: Deadline) -> bool:
-    spec = {"resourceAttributes": right.attributes}
+def _listed(rights: Iterable[Right]) -> list[str]:
+    """Return a line for each thing that there are rights on."""
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for right in rights:
+        verbs.setdefault((right.place, right.loss), []).append(right.verb)
+    return [
+        f"  {', '.join(those)} {place}{f': {loss}' if loss else ''}"
+        for (place, loss), those in verbs.items()
+    ]
+
+
+def _is_allowed(session: Session, attributes: dict[str, str], deadline: Deadline) -> bool | None:
+    """Whether something may be done; None if the server does not say."""
+    spec = {"resourceAttributes": attributes}
     status = _reviewed(session, _ACCESS_REVIEWS, {"spec": spec}, deadline).get("status") or {}
-    return status.get("allowed") is False
+    allowed = status.get("allowed")
+    return allowed if isinstance(allowed, bool) else None
 
 
 def _identity(session: Session, deadline: Deadline) -> str:

@@ -101,9 +101,10 @@ class Cluster(FakeCluster):
                 file.write(path.rpartition("/")[2] + "\\n")
             body = json.loads(options["body"])
             what = body.get("spec", {}).get("resourceAttributes", {})
-            denied = os.environ["FAKE_DENIED"].split(",")
+            denied = list(filter(None, os.environ["FAKE_DENIED"].split(",")))
+            right = f"{what.get('verb')} {what.get('resource')}"
             body["status"] = {
-                "allowed": f"{what.get('verb')} {what.get('resource')}" not in denied,
+                "allowed": not denied if right == "* *" else right not in denied,
                 "userInfo": {"username": "ci"},
             }
             return Response(201, {}, json.dumps(body).encode())
@@ -172,7 +173,7 @@ def test_workers_are_told_by_the_controller(
     assert _MISSING.splitlines()[0] in said
     assert "INTERNALERROR" not in said
     log = authorized()
-    assert log.count("selfsubjectaccessreviews") == 6
+    assert log.count("selfsubjectaccessreviews") == 28
     assert not any(line.startswith("POST /api/v1/namespaces") for line in log)
 
 
@@ -197,19 +198,38 @@ def test_a_namespace_that_is_there_is_the_way_out(
 ) -> None:
     authorized("create namespaces,delete namespaces")
     result = pytester.runpytest("-k", "reader or late", "--kwait-namespace=team")
-    # The fake has no such namespace; nobody asked whether one could be made.
-    assert "is not in the cluster: create it" in result.stdout.str()
-    assert authorized().count("selfsubjectaccessreviews") == 1
+    # The fake has no such namespace; nobody missed the right to make one.
+    said = result.stdout.str()
+    assert "is not in the cluster: create it" in said
+    assert "create namespaces" not in said
+
+
+@_WORKERS
+def test_what_the_run_goes_on_without_is_told_once_at_its_end(
+    pytester: pytest.Pytester, authorized: Callable[..., list[str]], workers: list[str]
+) -> None:
+    authorized("list events,watch nodes")
+    result = pytester.runpytest("-k", "0 or 1 or 2", *workers)
+    assert result.parseoutcomes()["passed"] == 3
+    lines = result.stdout.str().splitlines()
+    start = lines.index(
+        "kwait: user 'ci' may not do on kubeconfig /fake/kubeconfig what runs go on without:"
+    )
+    assert lines[start + 1 : start + 3] == [
+        "  list events in every namespace: failures are told without them",
+        "  watch nodes: not awaited before the first test",
+    ]
+    assert sum("what runs go on without" in line for line in lines) == 1
 
 
 @_WORKERS
 def test_rights_are_asked_for_once(
     pytester: pytest.Pytester, authorized: Callable[..., list[str]], workers: list[str]
 ) -> None:
-    authorized()
+    authorized("delete namespaces")
     result = pytester.runpytest("-k", "0 or 1 or 2", *workers)
     assert result.parseoutcomes()["passed"] == 3
-    assert authorized().count("selfsubjectaccessreviews") == 6
+    assert authorized().count("selfsubjectaccessreviews") == 28
 
 
 def test_the_embedded_cluster_is_not_asked(

@@ -31,6 +31,7 @@ from pytest_kwait.errors import ApiError
 from pytest_kwait.plugin import cluster_sources
 from pytest_kwait.suite import lock_keeper
 from pytest_kwait.suite.lock_record import Ticket, lock_lease, member_lease
+from pytest_kwait.suite.permissions import Lack
 from tests.suite.fakes import FakeCluster
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -74,7 +75,7 @@ def pytest_unconfigure():
 
 provider.PROVIDERS["existing"] = Provider
 lock_keeper.SharedInformer = NoInformer
-cluster_sources.missing_rights = lambda cluster, settings: ""
+cluster_sources.missing_rights = lambda cluster, settings: Lack()
 
 
 def put(lease, uid):

@@ -1,0 +1,62 @@
+"""What a run does by itself takes the role that docs/namespaces.md has to copy, and no other."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from e2e.inner_runs import run
+from e2e.service_accounts import bind, kubeconfig_of_default, user_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+DOCS = Path(__file__).parents[2] / "docs" / "namespaces.md"
+JANITOR = "import sys; from pytest_kwait.cli import main; sys.exit(main())"
+SUITE = """
+def test_passes(kwait):
+    assert kwait.create_namespace("peer").get("sa/default")
+
+def test_fails(wait_for_pod_running):
+    wait_for_pod_running("none", timeout="500ms")
+"""
+
+
+@pytest.mark.needs("authorization")
+def test_a_run_with_the_documented_role_lacks_nothing(
+    kwait: Bench, tmp_path: Path, wait_for_authorization_update: Callable[..., Any]
+) -> None:
+    """Neither do its workers, the evidence of a failure, and the janitor of what was kept."""
+    documented = re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.S)
+    assert documented is not None
+    role = yaml.safe_load(documented[1])
+    role["metadata"]["name"] = kwait.namespace
+    kwait.create(role)
+    bind(kwait, kwait.namespace, everywhere=True)
+    path = kubeconfig_of_default(kwait, tmp_path)
+    wait_for_authorization_update(user_name(kwait), "create", "namespaces", timeout="30s")
+
+    run_id = f"role-{kwait.namespace[-8:]}"
+    options = [f"--kwait-run-id={run_id}", "--kwait-keep=failed", "--kwait-deletion-wait=0", "-n1"]
+    status, said = run(tmp_path, path, SUITE, *options)
+
+    command = [sys.executable, "-P", "-c", JANITOR, "janitor", "--kubeconfig", str(path)]
+    command += ["--run-id", run_id, "--kept", "--no-wait"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert status == pytest.ExitCode.TESTS_FAILED, said
+    assert "1 failed, 1 passed" in said
+    assert "not found yet" in said
+    # What it says of what there is takes rights.
+    assert "there are no pods in " in said
+    assert not re.search("forbidden|go on without|cannot be", said, re.I), said
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "removed 1 namespace and 0 other objects of 1 run" in done.stdout
