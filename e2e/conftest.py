@@ -18,6 +18,7 @@ EMBEDDED_LACKS = {
     "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",
     "definition conflicts": "it accepts the names of every definition",
+    "admission policies": "it heeds no policies",
     "memory limits": "its containers need no memory",
     "security contexts": "its containers run as nobody in particular",
 }

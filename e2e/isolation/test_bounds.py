@@ -1,0 +1,216 @@
+"""Many at once, one after the other, or none at all: runs share a cluster and trip over nothing."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kubernetes.client import CoreV1Api
+from kubernetes.client.exceptions import ApiException
+
+from e2e.inner_runs import begin, run
+from pytest_kwait import wait
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_kwait import Bench
+
+LIVING = """
+from pathlib import Path
+from pytest_kwait import wait
+
+def test_it(kwait):
+    Path("begun").touch()
+    wait.poll_immediate("50ms", "60s", Path("end").exists)
+"""
+COUNTING = """
+import json
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(kwait, number):
+    own = kwait.get(f"namespace/{kwait.namespace}")["metadata"]
+    run = {"pytest-kwait/run": own["labels"]["pytest-kwait/run"]}
+    with open("seen", "a") as file:
+        print(json.dumps([own["creationTimestamp"], len(kwait.list("namespaces", selector=run))]),
+              file=file)
+"""
+# As pytest-rerunfailures does it: until it passes.
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    for attempt in range(2):
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if not any(report.failed for report in reports):
+            break
+        item._initrequest()
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+FLAKY = """
+from pathlib import Path
+
+NOTE = {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "note", "finalizers": ["example.com/hold"]}}
+
+def test_it(kwait):
+    with open("spaces", "a") as file:
+        print(kwait.namespace, file=file)
+    kwait.create(NOTE)
+    first, *others = Path("spaces").read_text().split()
+    assert others, "the first time"
+    assert kwait.namespace != first
+    # It cannot be gone yet.
+    assert kwait.get(f"namespace/{first}")["metadata"]["deletionTimestamp"]
+"""
+
+
+def test_two_living_runs_with_one_id(kwait: Bench, tmp_path: Path) -> None:
+    """The later one ends with one message; the earlier one is none the wiser."""
+    path = kwait.cluster.kubeconfig
+    options = [f"--kwait-run-id=twice-{uuid.uuid4().hex[:8]}", "--kwait-heartbeat=1s"]
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.mkdir()
+    first = begin(one, path, LIVING, *options)
+    try:
+        wait.poll_immediate("50ms", "60s", (one / "begun").exists)
+        status, said = run(other, path, "def test_it(kwait): pass\n", *options)
+        assert status == pytest.ExitCode.USAGE_ERROR, said
+        assert said.count("two runs go by the id 'twice-") == 1
+        assert "and that is still going on (Lease default/kwait-twice-" in said
+        (one / "end").touch()
+        said, _ = first.communicate(timeout=60)
+        assert first.returncode == pytest.ExitCode.OK, said
+    finally:
+        first.kill()
+        first.wait()
+
+
+def test_how_many_and_how_quickly_is_that_of_the_run(kwait: Bench, tmp_path: Path) -> None:
+    """Two workers would make two namespaces at once, and a third before those are gone."""
+    path = kwait.cluster.kubeconfig
+    bounds = ["--kwait-namespace-limit=2", "--kwait-namespace-rate=0.5", "-n2"]
+    status, said = run(tmp_path, path, COUNTING, *bounds, "--kwait-deletion-wait=0")
+
+    assert status == pytest.ExitCode.OK, said
+    seen = [json.loads(line) for line in (tmp_path / "seen").read_text().splitlines()]
+    assert max(number for _, number in seen) <= 2
+    made = sorted(datetime.fromisoformat(moment).timestamp() for moment, _ in seen)
+    # The server tells whole seconds.
+    assert all(later - earlier >= 1 for earlier, later in pairwise(made))
+
+
+def test_a_test_that_is_run_again_does_not_meet_its_predecessor(
+    kwait: Bench, tmp_path: Path
+) -> None:
+    """Something holds the namespace of the first attempt, which is still being deleted."""
+    (tmp_path / "conftest.py").write_text(AGAIN)
+    path = kwait.cluster.kubeconfig
+    core: Any = CoreV1Api(kwait.client)
+    status, said = run(tmp_path, path, FLAKY, "--kwait-deletion-wait=0")
+    try:
+        assert status == pytest.ExitCode.OK, said
+    finally:
+        # Nothing may hold them any longer than this test.
+        for name in (tmp_path / "spaces").read_text().split():
+            core.patch_namespaced_config_map("note", name, {"metadata": {"finalizers": None}})
+
+
+POLICY = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["namespaces", "serviceaccounts"],
+                }
+            ]
+        },
+    },
+}
+
+
+@pytest.fixture
+def refused(kwait: Bench) -> str:
+    """A policy that refuses namespaces of runs `no-…`, and service accounts in those of `bare-…`.
+
+    Gives what the ids of such runs end with.
+    """
+    tail = uuid.uuid4().hex[:8]
+    expression = (
+        f"request.resource.resource == 'namespaces' ? !object.metadata.name.startsWith('kwait-no-"
+        f"{tail}') : !request.namespace.startsWith('kwait-bare-{tail}')"
+    )
+    validation = {"expression": expression, "message": "the team has all it may have"}
+    spec: dict[str, Any] = {**POLICY["spec"], "validations": [validation]}  # type: ignore[dict-item]
+    name = f"kwait-{tail}.example.com"
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    kwait.create(
+        {**POLICY, "metadata": {"name": name}, "spec": spec},
+        {
+            **POLICY,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": binding,
+        },
+    )
+    probe: Any = {"metadata": {"name": f"kwait-no-{tail}"}}
+
+    def refuses() -> bool:
+        try:
+            CoreV1Api(kwait.client).create_namespace(probe, dry_run="All")
+        except ApiException as error:
+            return bool(error.status == 422)
+        return False
+
+    wait.poll_immediate("200ms", "30s", refuses)
+    return tail
+
+
+@pytest.mark.needs("admission policies")
+def test_a_policy_that_refuses_namespaces(kwait: Bench, tmp_path: Path, refused: str) -> None:
+    """Who needs one is told why there is none; all other tests are run."""
+    suite = """
+def test_plain(): pass
+def test_client(kwait_client): pass
+def test_needy(kwait): pass
+"""
+    path = kwait.cluster.kubeconfig
+    status, said = run(tmp_path, path, suite, f"--kwait-run-id=no-{refused}", "--tb=short")
+
+    assert status == pytest.ExitCode.TESTS_FAILED, said
+    assert "2 passed, 1 error" in said
+    line = " ".join(said.replace("\nE ", "\n").split())
+    assert line.count(f"the cluster refused namespace kwait-no-{refused}-test-needy-") == 1
+    assert "which test_suite.py::test_needy needs: POST /api/v1/namespaces: 422 Invalid" in line
+    assert "the team has all it may have" in line
+
+
+@pytest.mark.needs("admission policies")
+def test_a_namespace_that_never_gets_ready(kwait: Bench, tmp_path: Path, refused: str) -> None:
+    """The message comes before the test's own timeout, and the namespace goes."""
+    # So that it is short, and a slow machine has time for all else.
+    slow = "from pytest_kwait.plugin import running\nrunning._RESERVED_PART = 0.7\n"
+    suite = f"{slow}def test_it(kwait): pass\n"
+    path = kwait.cluster.kubeconfig
+    options = [f"--kwait-run-id=bare-{refused}", "--timeout=10", "--kwait-deletion-wait=30s"]
+    status, said = run(tmp_path, path, suite, *options)
+
+    assert status == pytest.ExitCode.TESTS_FAILED, said
+    assert f"serviceaccount kwait-bare-{refused}-test-it-" in said
+    assert "to end before the test's own timeout of 10s (pytest-timeout)" in said
+    assert "Timeout (>" not in said
+    spaces = [each["metadata"]["name"] for each in kwait.list("namespaces")]
+    assert not any(name.startswith(f"kwait-bare-{refused}") for name in spaces)
