@@ -30,7 +30,6 @@ def test_fails(wait_for_pod_running):
 """
 
 
-@pytest.mark.needs("authorization")
 def test_a_run_with_the_documented_role_lacks_nothing(
     kwait: Bench, tmp_path: Path, wait_for_authorization_update: Callable[..., Any]
 ) -> None:
