@@ -76,11 +76,16 @@ class Gate:
         user = self._user(request)
         if user is not None:
             request.caller.become(user)
-        if any(name[:12].lower() == _PREFIX for name, _ in request.http.raw_headers):
-            wanted = _wanted(request)
-            if wanted is not None:
-                asked = _attributes(request, target)
-                request.caller.become(self._impersonation.become(wanted, asked))
+        for name, _ in request.http.raw_headers:
+            if name[:1] in b"Ii" and name[:12].lower() == _PREFIX:
+                self._impersonate(request, target)
+                return
+
+    def _impersonate(self, request: ApiRequest, target: Target | None) -> None:
+        wanted = _wanted(request)
+        if wanted is not None:
+            asked = _attributes(request, target)
+            request.caller.become(self._impersonation.become(wanted, asked))
 
     def _user(self, request: ApiRequest) -> User | None:
         certified = certificate_user(request.http.transport)

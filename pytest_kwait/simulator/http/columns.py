@@ -177,6 +177,23 @@ def _account(obj: Obj) -> list[Any]:
     return [_name(obj), len(obj.get("secrets", ())), age(obj)]
 
 
+def _binding(obj: Obj) -> list[Any]:
+    reference, subjects = obj["roleRef"], obj.get("subjects") or ()
+    accounts = (
+        f"{one.get('namespace', '')}/{one['name']}"
+        for one in subjects
+        if one["kind"] == "ServiceAccount"
+    )
+    return [
+        _name(obj),
+        f"{reference['kind']}/{reference['name']}",
+        age(obj),
+        ", ".join(one["name"] for one in subjects if one["kind"] == "User"),
+        ", ".join(one["name"] for one in subjects if one["kind"] == "Group"),
+        ", ".join(accounts),
+    ]
+
+
 GENERIC = Columns(
     [
         definition("Name", form="name"),
@@ -186,8 +203,10 @@ GENERIC = Columns(
 )
 
 _TEMPLATE = _wide("Containers", "Images")
+_BINDINGS = _columns(_binding, "Name", "Role", "Age", *_wide("Users", "Groups", "ServiceAccounts"))
 
 BUILT_IN: dict[str, Columns] = {
+    "clusterrolebindings.rbac.authorization.k8s.io": _BINDINGS,
     "configmaps": _columns(_config_map, "Name", "Data", "Age"),
     "cronjobs.batch": _columns(
         cron_job_cells,
@@ -276,6 +295,7 @@ BUILT_IN: dict[str, Columns] = {
         *_TEMPLATE,
         *_wide("Selector"),
     ),
+    "rolebindings.rbac.authorization.k8s.io": _BINDINGS,
     "secrets": _columns(_secret, "Name", "Type", "Data", "Age"),
     "serviceaccounts": _columns(_account, "Name", "Secrets", "Age"),
     "services": _columns(

@@ -76,6 +76,10 @@ class SecretStrategy(Strategy):
             errors += [
                 required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data
             ]
+        if obj.get("type") == "kubernetes.io/service-account-token":
+            account = "kubernetes.io/service-account.name"
+            if not (obj["metadata"].get("annotations") or {}).get(account):
+                errors.append(required(f"metadata.annotations[{account}]"))
         if obj.get("type") == "kubernetes.io/dockerconfigjson" and ".dockerconfigjson" not in data:
             errors.append(required("data[.dockerconfigjson]"))
         return errors

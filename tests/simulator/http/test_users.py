@@ -59,6 +59,22 @@ class Secured:
         body = json.loads(answer.data)
         return answer.status, body["status"]["userInfo"] if answer.status == 201 else body
 
+    def get(self, path: str) -> tuple[int, Any]:
+        """Status and body of what jane is shown there."""
+        tls = ssl.create_default_context(cadata=self.authority.pem)
+        with urllib3.PoolManager(ssl_context=tls, retries=False, timeout=10) as pool:
+            url = f"https://127.0.0.1:{self.port}{path}"
+            answer = pool.request("GET", url, headers={"Authorization": "Bearer t"})
+        return answer.status, json.loads(answer.data)
+
+    def create(self, kind: str, obj: dict[str, Any]) -> None:
+        """Make an object as the cluster itself."""
+
+        async def create() -> None:
+            self._api.create(f"{kind}.rbac.authorization.k8s.io", obj, "default")
+
+        self._run(create())
+
     def close(self) -> None:
         self._run(self._server.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -103,3 +119,32 @@ def test_the_user_of_a_token(secured: Secured) -> None:
     assert secured.who(Authorization="Basic t")[0] == 403
     assert secured.who()[0] == 403
     assert secured.who(Authorization="Bearer t", Impersonate_User="joe")[0] == 403
+
+
+def test_a_stream_that_is_opened_by_get_needs_the_right_to_create(secured: Secured) -> None:
+    """Otherwise who may only read could run commands."""
+    rule = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get"]}
+    role = {"metadata": {"name": "r"}, "rules": [rule]}
+    binding = {
+        "metadata": {"name": "b"},
+        "roleRef": {"kind": "Role", "name": "r"},
+        "subjects": [{"kind": "User", "name": "jane"}],
+    }
+    secured.create("roles", role)
+    path = "/api/v1/namespaces/default/pods/p/exec"
+    status, body = secured.get(path)
+    assert (status, body["message"]) == (
+        403,
+        'pods "p" is forbidden: User "jane" cannot get resource "pods/exec" in API group "" in '
+        'the namespace "default"',
+    )
+    secured.create("rolebindings", binding)
+    assert secured.get(path) == (
+        403,
+        {**body, "message": 'pods "p" is forbidden: '},
+    )
+    rule["verbs"] = ["get", "create"]
+    secured.create("roles", {**role, "metadata": {"name": "more"}, "rules": [rule]})
+    reference = {"kind": "Role", "name": "more"}
+    secured.create("rolebindings", {**binding, "metadata": {"name": "c"}, "roleRef": reference})
+    assert secured.get(path)[1]["message"] == 'pods "p" not found'
