@@ -159,6 +159,12 @@ def decoded(data: bytes, what: str, value: object) -> RunReport:
     Raises:
         InvalidArgument: it is no report, one of another version, or broken.
     """
+    if not data.strip():
+        raise InvalidArgument(what, value, "it is empty: no run has written its report there")
+    if data.lstrip().startswith(b"<"):
+        raise InvalidArgument(
+            what, value, "it is a page to look at; merge the .json that its run wrote with it"
+        )
     try:
         version = _head_decoder.decode(data).kwait_report
     except msgspec.ValidationError:

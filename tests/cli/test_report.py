@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,10 +44,26 @@ def test_a_shard_that_is_missing_is_said(folder: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == "kwait report: not in this report: shard 1/2\n"
 
 
+def test_a_shard_that_is_there_twice_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = night(40, shards=1)
+    again.runs[0].shard, again.runs[0].name, again.runs[0].id = "2/2", "again", "again-1"
+    again.runs[0].exit_status = 0
+    again.waits, again.tests = [], []
+    write_report(again, folder / "again.json")
+    assert main(["report", "merge", "1.json", "2.json", "again.json", "-o", "all.html"]) == 0
+    assert capsys.readouterr().err == (
+        "kwait report: shard 2/2 is here 2 times: runs again, nightly-2\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("file", "message"),
     [
         ("none.json", "it cannot be read: No such file or directory"),
+        ("empty.json", "it is empty: no run has written its report there"),
+        ("page.html", "it is a page to look at; merge the .json that its run wrote with it"),
         ("cut.json", "it is no whole JSON: Input data was truncated"),
         (
             "other.json",
@@ -57,6 +74,10 @@ def test_a_shard_that_is_missing_is_said(folder: Path, capsys: pytest.CaptureFix
             "it is a report of version 9, and this pytest-kwait reads version 1; use the "
             "pytest-kwait that wrote it",
         ),
+        (
+            "broken.json",
+            "it is a broken report: Expected `array`, got `int` - at `$.waits`",
+        ),
         ("r.html.partial", "no run has recorded anything there"),
         ("empty.jsonl", "no run has recorded anything there"),
     ],
@@ -65,6 +86,9 @@ def test_a_file_that_is_no_report(
     folder: Path, capsys: pytest.CaptureFixture[str], file: str, message: str
 ) -> None:
     (folder / "cut.json").write_bytes((folder / "1.json").read_bytes()[:-100])
+    (folder / "empty.json").write_text("")
+    (folder / "page.html").write_text("<!doctype html>")
+    (folder / "broken.json").write_text('{"kwait_report": 1, "waits": 7}')
     (folder / "other.json").write_text('{"tests": []}')
     (folder / "later.json").write_text('{"kwait_report": 9}')
     (folder / "r.html.partial").mkdir()
@@ -79,14 +103,46 @@ def test_a_file_that_is_no_report(
     [
         ("all.txt", "use the path of a file that ends with .html or .json"),
         ("no/all.html", "there is no folder no; make it first"),
+        ("folder.html", "it is a folder; use the path of a file"),
     ],
 )
 def test_an_output_that_cannot_be_written(
     folder: Path, capsys: pytest.CaptureFixture[str], output: str, message: str
 ) -> None:
+    (folder / "folder.html").mkdir()
     assert main(["report", "merge", "1.json", "-o", output]) == 2
     said = capsys.readouterr().err
     assert said == f"kwait report: --output={output!r} is not valid: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("broken", "status", "message"),
+    [
+        (
+            "write_bytes",
+            2,
+            "--output='all.html' is not valid: . cannot be written to: No space left",
+        ),
+        ("replace", 1, "all.html could not be written: No space left"),
+    ],
+    ids=["folder", "late"],
+)
+def test_a_target_that_takes_nothing(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    broken: str,
+    status: int,
+    message: str,
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(28, "No space left")
+
+    monkeypatch.setattr(pathlib.Path, broken, refused)
+    assert main(["report", "merge", "1.json", "2.json", "-o", "all.html"]) == status
+    assert capsys.readouterr().err == f"kwait report: {message}\n"
+    monkeypatch.undo()
+    assert not (folder / "all.html").exists()
 
 
 def test_an_action_is_needed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,9 +133,9 @@ def test_what_is_known_better_wins() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "it is no whole JSON: Input data was truncated"),
+        (b"", "it is empty: no run has written its report there"),
         (b'{"kwait_report":1,"runs":[', "it is no whole JSON: Input data was truncated"),
-        (b"<html>", "it is no whole JSON: JSON is malformed: invalid character (byte 0)"),
+        (b"<html>", "it is a page to look at; merge the .json that its run wrote with it"),
         (b"[]", "it is no report: --kwait-report FILE.json writes one, as kwait_report=1"),
         (b'{"a":1}', "it is no report: --kwait-report FILE.json writes one, as kwait_report=1"),
         (
