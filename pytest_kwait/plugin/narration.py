@@ -7,6 +7,7 @@ the tests print meanwhile.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ _REST = 1.0
 # Make room for one line below the cursor without moving it sideways, write there, come back.
 _BELOW = "\x1bD\x1b[A\x1b7\r\n\x1b[2K{}\x1b8"
 _ERASE = "\x1b[J"
+
+_NAMESPACE = re.compile(r"\bkwait-[a-z0-9-]+/")
 
 
 class Outlet:
@@ -268,6 +271,9 @@ def _printable(text: str) -> str:
 
 def _cut(text: str, width: int) -> str:
     line = _printable(text)
+    if len(line) > width:
+        # What was seen last is at the end, and worth more than a namespace made for one test.
+        line = _NAMESPACE.sub(".../", line)
     return line if len(line) <= width else line[: max(width - 3, 0)] + "..."
 
 

@@ -144,6 +144,15 @@ def test_a_terminal_shows_one_line_below_the_cursor(terminal: Stage) -> None:
     assert terminal.said() == ERASED
 
 
+def test_a_namespace_of_ours_gives_way_to_what_was_seen(terminal: Stage) -> None:
+    wait = terminal.wait("job kwait-r1-test-workers-start-87b7a03c/sleepers")
+    with terminal.pending.entered(wait):
+        wait.timeline.record(0.0, "1 of 3 pods is Running")
+        terminal.clock.advance(0.5)
+        line = "kwait: 5m0s left: job .../sleepers to be ready: 1 of 3 pods is Running"
+        assert terminal.said() == BELOW.format(line)
+
+
 def test_nothing_is_drawn_while_pytest_prints(terminal: Stage) -> None:
     with terminal.pending.entered(terminal.wait()):
         terminal.clock.advance(1.0)
