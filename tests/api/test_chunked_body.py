@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,9 +95,11 @@ def watching(server: ScriptedServer, deadline: Deadline, authority: Authority | 
 def test_what_has_come_together_is_returned_together(
     tls: bool, authority: Authority, soon: Deadline
 ) -> None:
+    read = threading.Event()
+
     def handle(exchange: Exchange) -> None:
         exchange.stream(event(1), end=False)
-        exchange.pause(0.2)
+        read.wait(30)
         # One write: neither the network nor the server cuts it.
         sent = b"".join(b"%x\r\n%b\r\n" % (len(e), e) for e in map(encoded, map(event, (2, 3, 4))))
         exchange.send(sent + b"0\r\n\r\n")
@@ -105,6 +108,7 @@ def test_what_has_come_together_is_returned_together(
     with ScriptedServer(handle, tls=server_side) as server:
         watch = watching(server, soon, authority if tls else None)
         assert names(watch.read()) == ["p-1"]
+        read.set()
         assert names(watch.read()) == ["p-2", "p-3", "p-4"]
         assert watch.read() == []
         assert watch.read() == []
