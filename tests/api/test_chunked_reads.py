@@ -99,8 +99,20 @@ def test_whether_all_that_had_come_was_returned_is_said_of_the_last_read_alone()
 
 
 def test_what_is_drained_is_returned_at_once() -> None:
-    body = Line(WHOLE[:20], WHOLE[20:], NOTHING_YET).body()
-    assert b"".join(body.read(drain=True) or []) == b"".join(LINES)
+    line = Line(WHOLE[:20], WHOLE[20:], NOTHING_YET)
+    assert b"".join(line.body().read(drain=True) or []) == b"".join(LINES)
+    # What it waits for it waits for, and for nothing else.
+    assert line.timeouts == [0, 7.0, 0, 7.0]
+
+
+def test_a_connection_that_is_closed_has_ended_early_or_not_at_all() -> None:
+    body = Line(WHOLE[:-2], b"").body()
+    assert b"".join(body.read(drain=False) or []) == b"".join(LINES)
+    assert body.read(drain=False) is None
+    body = Line(WHOLE[:20], b"").body()
+    body.read(drain=False)
+    with pytest.raises(ProtocolError, match=r"^the connection was closed within the answer$"):
+        body.read(drain=False)
 
 
 def test_where_no_line_is_whole_nothing_is_drained() -> None:

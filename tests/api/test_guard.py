@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.api import connections
 from pytest_kwait.api.guard import Cause, Duplicate, Guard, Watchdog
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.testing import FakeClock
@@ -34,6 +35,18 @@ def test_the_time_that_is_left_counts_whatever_the_clock() -> None:
     assert found.limit == 30
     assert 29 < found.due - SYSTEM_CLOCK.monotonic() <= 30
     found.release()
+
+
+def test_a_guard_is_bound_no_longer_than_its_own_request_lasts() -> None:
+    outer, inner = guard(30), guard(30)
+    with connections.guarded_by(outer):
+        with pytest.raises(OSError, match="broken"), connections.guarded_by(inner):
+            raise OSError("broken")
+        bound = [connections._current.guard]
+    bound.append(connections._current.guard)
+    assert bound == [outer, None]
+    outer.release()
+    inner.release()
 
 
 def test_a_guard_looks_at_its_deadline_and_at_silence() -> None:
