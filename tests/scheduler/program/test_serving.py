@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import urllib.error
@@ -162,7 +163,11 @@ def test_port_that_is_taken_is_named() -> None:
 
 def test_certificate_is_made_once_and_kept(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    context(folder)
+    mask = os.umask(0o022)
+    try:
+        context(folder)
+    finally:
+        os.umask(mask)
     pair = [folder / "kube-scheduler.crt", folder / "kube-scheduler.key"]
     before = [path.read_bytes() for path in pair]
     context(folder)
