@@ -11,9 +11,10 @@ from pytest_kwait.engine.pending import PENDING
 from pytest_kwait.engine.timeouts import Timeouts
 from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
 from pytest_kwait.suite.bound_wait import Allowance
-from pytest_kwait.suite.namespaces import Namespaces
+from pytest_kwait.suite.namespaces import _MOMENT, Namespaces
 from pytest_kwait.suite.owners import LIFETIME, Owner
 from pytest_kwait.suite.pod_security import PodSecurity
+from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 from .fakes import FakeClient, FakeTransport
@@ -90,9 +91,12 @@ def test_made_awaited_and_deleted_by_uid() -> None:
         f"GET {path}/configmaps/kube-root-ca.crt",
         f"GET {path}/serviceaccounts/default",
     ]
+    uid = transport.objects[path]["metadata"]["uid"]
     assert made.delete(name) is None
     assert path not in transport.objects
     assert not made.owns(name)
+    # By name and UID: what is on its way out is awaited at the end of the run.
+    assert made.going == {name: uid}
 
 
 def test_namesake_of_somebody_else_is_not_deleted() -> None:
@@ -114,6 +118,7 @@ def test_what_keeps_a_namespace_is_told() -> None:
     assert made.delete(name) == (
         f"namespace {name} could not be deleted: DELETE {path}: 403 Forbidden: no"
     )
+    assert made.going == {}
 
 
 def test_what_comes_late_is_awaited() -> None:
@@ -127,6 +132,21 @@ def test_what_comes_late_is_awaited() -> None:
         f"GET {path}/serviceaccounts/default",
         f"GET {path}/serviceaccounts",
         f"GET {path}/configmaps",
+    ]
+
+
+def test_what_comes_in_a_moment_is_looked_for_ever_more_seldom() -> None:
+    transport = FakeTransport()
+    path = f"/api/v1/namespaces/{_OWNER.name}"
+    late = [ApiError("not yet", status=404, reason="NotFound")] * 3
+    transport.refuse("GET", f"{path}/configmaps/kube-root-ca.crt", *late)
+    clock = FakeClock()
+    client: Any = FakeClient(transport, clock)
+    assert Namespaces(client, Timeouts()).make(_OWNER, _POLL) == _OWNER.name
+    assert clock.monotonic() == pytest.approx((1 + 1.5 + 2.25) * _MOMENT / 64)
+    assert transport.requests[1:] == [
+        *[f"GET {path}/configmaps/kube-root-ca.crt"] * 4,
+        f"GET {path}/serviceaccounts/default",
     ]
 
 
