@@ -246,6 +246,20 @@ def test_nobody_moves_into_a_namespace_that_is_being_deleted() -> None:
     assert namespaces(transport).make(_OWNER, _POLL) != _OWNER.name
 
 
+def test_what_another_run_made_is_not_taken_for_the_work_of_a_lost_answer() -> None:
+    transport = FakeTransport()
+    theirs = replace(_OWNER, nonce="another").manifest(0.0)
+    theirs["metadata"] |= {"name": _OWNER.name, "uid": "theirs"}
+    path = f"/api/v1/namespaces/{_OWNER.name}"
+    transport.objects[path] = theirs
+    transport.refuse("POST", "/api/v1/namespaces", ApiError("reset", reason="ConnectionReset"))
+    made = namespaces(transport, service_account_provision=0.1)
+    name = made.make(_OWNER, _POLL)
+    assert name != _OWNER.name
+    assert made.delete(name) is None
+    assert transport.objects[path]["metadata"]["uid"] == "theirs"
+
+
 def test_names_that_are_all_taken_are_told() -> None:
     transport = FakeTransport()
     taken = ApiError("n", status=409, reason="AlreadyExists", method="POST", path="/x")
@@ -392,6 +406,10 @@ def test_existing_namespace_must_exist_and_is_never_deleted() -> None:
         "namespace='team-a' (from option --kwait-namespace) is not in the cluster: create it, or "
         "leave the setting out to have a namespace made"
     )
+    no = ApiError("no", status=403, reason="Forbidden", method="GET", path="/x")
+    transport.refuse("GET", "/api/v1/namespaces/team-a", no)
+    with pytest.raises(ApiError, match="GET /x: 403 Forbidden: no"):
+        made.existing("team-a", "option --kwait-namespace")
     transport.objects["/api/v1/namespaces/team-a"] = {"metadata": {"name": "team-a"}}
     assert made.existing("team-a", "option --kwait-namespace") == "team-a"
     assert not made.owns("team-a")
