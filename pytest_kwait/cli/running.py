@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clusters.process_identity import ProcessIdentity
@@ -67,7 +68,7 @@ class Running:
         if other is not None and other.alive:
             raise ClusterError(
                 f"a cluster is running with kubeconfig {self.kubeconfig} (process {other.pid}); "
-                f"end it with: kwait down --kubeconfig {self.kubeconfig}"
+                f"end it with: kwait down --kubeconfig {quote(str(self.kubeconfig))}"
             )
         if other is not None:
             self.remove()

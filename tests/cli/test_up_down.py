@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,10 +62,10 @@ def test_detached_it_is_ready_and_stays_until_down(
 ) -> None:
     assert main(["up", "--detach", "--kubeconfig", str(file)]) == 0
     said = capsys.readouterr()
-    assert said.out == f"export KUBECONFIG={file}\n"
+    assert said.out == f"export KUBECONFIG={quote(str(file))}\n"
     assert said.err == (
         "cluster at https://127.0.0.1:6443 with 2 nodes on fast time; to end it: "
-        f"kwait down --kubeconfig {file}\n"
+        f"kwait down --kubeconfig {quote(str(file))}\n"
     )
     process = noted(file)
     assert (process.alive, file.exists()) == (True, True)
@@ -149,7 +150,7 @@ def test_a_second_cluster_needs_a_second_kubeconfig(
     assert main(["up", "--detach", "--kubeconfig", str(file)]) == 1
     assert capsys.readouterr().err == (
         f"kwait up: a cluster is running with kubeconfig {file} (process {process.pid}); "
-        f"end it with: kwait down --kubeconfig {file}\n"
+        f"end it with: kwait down --kubeconfig {quote(str(file))}\n"
     )
     assert process.alive
     assert noted(file) == process
