@@ -90,9 +90,12 @@ def learn(
     general = set()
     for (name, field), values in sorted(seen.by_type.items()):
         node = types[name]["properties"][field]
-        if "default" not in node and len(values) == 1 and "" not in values:
-            learned["types"][name][field] = json.loads(next(iter(values)))
-            general.add((name, field))
+        # A zero value that OpenAPI tells is one of Go's; the server may have another default.
+        if not node.get("default") and len(values) == 1 and "" not in values:
+            value = json.loads(next(iter(values)))
+            if "default" not in node or value != node["default"]:
+                learned["types"][name][field] = value
+                general.add((name, field))
     for (resource, path), values in sorted(seen.by_kind.items()):
         *steps, owner, field = path
         documented = "default" in types[owner]["properties"][field]
@@ -159,17 +162,18 @@ def _additions(
 ) -> Iterator[tuple[str, tuple[str, ...] | None, str, Any]]:
     """Type, path (None beneath a list), field and value of what `given` lacks."""
     for field, node in types[name].get("properties", {}).items():
-        if field in ("metadata", "status") or (field in _ADMISSION and field not in given):
+        if field == "metadata" or (field in _ADMISSION and field not in given):
             continue
-        if field in ("apiVersion", "kind") and "x-kubernetes-group-version-kind" in types[name]:
+        root = "x-kubernetes-group-version-kind" in types[name]
+        if root and field in ("apiVersion", "kind", "status"):
             continue
         reference = node.get("$ref", "")[_PREFIX:]
         below = None if path is None else (*path, field)
         if field not in given:
             yield name, path, field, got.get(field, _MISSING)
             continue
-        if field not in got:
-            continue
+        if got.get(field) is None:
+            continue  # what is empty may be stored as nothing
         if reference and "properties" in types[reference] and isinstance(given[field], dict):
             yield from _additions(given[field], got[field], reference, types, below)
         item = node.get("items", {}).get("$ref", "")[_PREFIX:]

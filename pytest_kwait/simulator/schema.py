@@ -204,8 +204,10 @@ class Struct:
             field = shape.field
             if name in learned:
                 yield name, Filler(learned[name])
-            elif shape.default or (shape.default is not None and field is None):
-                yield name, Filler(shape.default) if shape.default else shape
+            elif shape.default or (shape.default == "" and field is not None and field.pointer):
+                yield name, Filler(shape.default)
+            elif shape.default is not None and field is None:
+                yield name, shape
             elif field is None or field.omitted_zero or field.pointer:
                 # Validation wants those pointers that Go would write as null.
                 continue

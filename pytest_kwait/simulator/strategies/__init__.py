@@ -18,6 +18,10 @@ from pytest_kwait.simulator.strategies.definitions import DefinitionStrategy
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.strategies.jobs import CronJobStrategy, JobStrategy
 from pytest_kwait.simulator.strategies.namespaces import NamespaceStrategy
+from pytest_kwait.simulator.strategies.networks import (
+    EndpointSliceStrategy,
+    NetworkPolicyStrategy,
+)
 from pytest_kwait.simulator.strategies.nodes import NodeStrategy
 from pytest_kwait.simulator.strategies.pods import PodStrategy
 from pytest_kwait.simulator.strategies.priority_classes import PriorityClassStrategy
@@ -53,11 +57,13 @@ _STRATEGIES: dict[str, type[Strategy]] = {
     "customresourcedefinitions.apiextensions.k8s.io": DefinitionStrategy,
     "daemonsets.apps": DaemonSetStrategy,
     "deployments.apps": DeploymentStrategy,
+    "endpointslices.discovery.k8s.io": EndpointSliceStrategy,
     "events": EventStrategy,
     "jobs.batch": JobStrategy,
     "leases.coordination.k8s.io": LeaseStrategy,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": WebhookStrategy,
     "namespaces": NamespaceStrategy,
+    "networkpolicies.networking.k8s.io": NetworkPolicyStrategy,
     "nodes": NodeStrategy,
     "persistentvolumeclaims": ClaimStrategy,
     "persistentvolumes": VolumeStrategy,

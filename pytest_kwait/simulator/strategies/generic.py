@@ -30,6 +30,12 @@ _NEED_VERSION = frozenset(
         "csidrivers.storage.k8s.io",
         "csinodes.storage.k8s.io",
         "csistoragecapacities.storage.k8s.io",
+        "mutatingadmissionpolicies.admissionregistration.k8s.io",
+        "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "runtimeclasses.node.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "volumeattachments.storage.k8s.io",
         "apiservices.apiregistration.k8s.io",
     ]
 )
@@ -59,7 +65,12 @@ _SHOWN_WHEN_DELETED = frozenset(
         "storageclasses.storage.k8s.io",
         "csidrivers.storage.k8s.io",
         "csinodes.storage.k8s.io",
+        "deviceclasses.resource.k8s.io",
         "namespaces",
+        "resourceclaims.resource.k8s.io",
+        "resourceclaimtemplates.resource.k8s.io",
+        "resourceslices.resource.k8s.io",
+        "volumeattachments.storage.k8s.io",
     ]
 )
 
@@ -132,7 +143,7 @@ class Strategy:
 
     def counts(self, new: Obj, old: Obj) -> bool:
         """Whether the change is one that gets a generation of its own."""
-        if not self.kind.custom:
+        if not self.kind.custom and "spec" in (new.keys() | old.keys()):
             return bool(new.get("spec") != old.get("spec"))
         apart = {"metadata", "status"} if self.kind.has_status else {"metadata"}
         return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - apart)
