@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
 from pytest_kwait.simulator.admission.default_tolerations import DefaultTolerationSeconds
+from pytest_kwait.simulator.admission.limit_ranger import LimitRanger
 from pytest_kwait.simulator.admission.mutating_webhook import MutatingWebhook
 from pytest_kwait.simulator.admission.namespace_lifecycle import NamespaceLifecycle
 from pytest_kwait.simulator.admission.pod_security import PodSecurity
@@ -33,6 +34,7 @@ class Admission:
     def __init__(self, api: ClusterApi) -> None:
         self._plugins: tuple[Plugin, ...] = (
             NamespaceLifecycle(api),
+            LimitRanger(api),
             ServiceAccount(api),
             PodSecurity(api),
             Priority(api),

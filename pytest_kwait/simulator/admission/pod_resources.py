@@ -43,12 +43,15 @@ def pod_wide(name: str) -> bool:
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
-def pod_amounts(spec: Obj, part: Literal["requests", "limits"]) -> Amounts:
+def pod_amounts(
+    spec: Obj, part: Literal["requests", "limits"], *, overhead: bool = True
+) -> Amounts:
     """The containers' sum or the peak while the pod starts; what is said of the pod replaces it.
 
     Args:
         spec: the pod's spec.
-        part: what is summed. Overhead raises only those limits that there are.
+        part: what is summed.
+        overhead: whether what the pod itself takes comes on top, of limits where there are any.
     """
     total: Amounts = {}
     for container in spec.get("containers", ()):
@@ -67,9 +70,9 @@ def pod_amounts(spec: Obj, part: Literal["requests", "limits"]) -> Amounts:
     _raise_to(total, peak)
     whole = amounts(spec.get("resources", {}).get(part))
     total.update({name: amount for name, amount in whole.items() if pod_wide(name)})
-    overhead = amounts(spec.get("overhead"))
-    if part == "limits":
-        limited = {name for name, amount in total.items() if amount.amount}
-        overhead = {name: amount for name, amount in overhead.items() if name in limited}
-    add(total, overhead)
+    if overhead:
+        more = amounts(spec.get("overhead"))
+        if part == "limits":
+            more = {name: more[name] for name in more if name in total and total[name].amount}
+        add(total, more)
     return total

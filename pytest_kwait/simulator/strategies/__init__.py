@@ -17,6 +17,7 @@ from pytest_kwait.simulator.strategies.access import (
 from pytest_kwait.simulator.strategies.definitions import DefinitionStrategy
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.strategies.jobs import CronJobStrategy, JobStrategy
+from pytest_kwait.simulator.strategies.limit_ranges import LimitRangeStrategy
 from pytest_kwait.simulator.strategies.namespaces import NamespaceStrategy
 from pytest_kwait.simulator.strategies.networks import (
     EndpointSliceStrategy,
@@ -61,6 +62,7 @@ _STRATEGIES: dict[str, type[Strategy]] = {
     "events": EventStrategy,
     "jobs.batch": JobStrategy,
     "leases.coordination.k8s.io": LeaseStrategy,
+    "limitranges": LimitRangeStrategy,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": WebhookStrategy,
     "namespaces": NamespaceStrategy,
     "networkpolicies.networking.k8s.io": NetworkPolicyStrategy,

@@ -1,0 +1,190 @@
+"""LimitRanger: what containers, pods and claims take at least, at most, and if they say nothing.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/limitranger/admission.go.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.algorithm.quantities import Quantity
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.pod_resources import Amounts, amounts, pod_amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["LimitRanger"]
+
+_ANNOTATION = "kubernetes.io/limit-ranger"
+_MOST_EXACT = (2**63 - 1) // 1000
+"""Up to this number amounts are compared to the thousandth."""
+
+_ZERO = Quantity(Fraction(0))
+
+
+class LimitRanger(Plugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def admit(self, attributes: Attributes) -> None:
+        """Give a pod's containers what they do not say, and note it."""
+        pod = attributes.obj
+        if attributes.kind.bucket != "pods" or pod is None:
+            return
+        for limits in self._limits(attributes):
+            _fill(pod, limits)
+
+    def validate(self, attributes: Attributes) -> None:
+        """Refuse what takes too little or too much.
+
+        Raises:
+            StatusError: 403, with everything that one limit range objects to.
+        """
+        obj = attributes.obj
+        if obj is None:
+            return
+        for limits in self._limits(attributes):
+            if attributes.kind.bucket == "pods":
+                found = [text for limit in limits for text in _of_pod(limit, obj)]
+            else:
+                found = [text for limit in limits for text in _of_claim(limit, obj)]
+            told = list(dict.fromkeys(found))
+            if told:
+                text = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+                raise attributes.forbidden(text)
+
+    def _limits(self, attributes: Attributes) -> Iterator[list[Obj]]:
+        """The limits of each range that the request is held to."""
+        if not self._api.store.count("limitranges") or not _counts(attributes):
+            return
+        for found in self._api.list("limitranges", attributes.namespace):
+            yield found.get("spec", {}).get("limits", [])
+
+
+def _counts(attributes: Attributes) -> bool:
+    old = attributes.old
+    if attributes.operation == "DELETE" or (old and "deletionTimestamp" in old["metadata"]):
+        return False
+    if attributes.kind.bucket == "pods":
+        change = attributes.operation == "UPDATE"
+        return attributes.subresource == ("resize" if change else "")
+    return attributes.kind.bucket == "persistentvolumeclaims" and not attributes.subresource
+
+
+def _fill(pod: Obj, limits: Iterable[Obj]) -> None:
+    defaults: dict[str, dict[str, str]] = {"limits": {}, "requests": {}}
+    for limit in limits:
+        if limit.get("type") == "Container":
+            defaults["limits"].update(limit.get("default", {}))
+            defaults["requests"].update(limit.get("defaultRequest", {}))
+    notes: list[str] = []
+    for field, shown in (("containers", "container"), ("initContainers", "init container")):
+        for container in pod["spec"].get(field, ()):
+            resources = dict(container.get("resources", {}))
+            for part, word in (("requests", "request"), ("limits", "limit")):
+                said, usual = resources.get(part, {}), defaults[part]
+                missing = {name: usual[name] for name in usual if name not in said}
+                if missing:
+                    resources[part] = {**said, **missing}
+                    names = ", ".join(sorted(missing))
+                    notes.append(f"{names} {word} for {shown} {container.get('name', '')}")
+            container["resources"] = resources
+    if notes:
+        annotations = pod["metadata"].get("annotations", {})
+        note = f"LimitRanger plugin set: {'; '.join(notes)}"
+        pod["metadata"]["annotations"] = {**annotations, _ANNOTATION: note}
+
+
+def _of_pod(limit: Obj, pod: Obj) -> Iterator[str]:
+    spec, kind = pod["spec"], limit.get("type", "")
+    if kind == "Container":
+        for field in ("containers", "initContainers"):
+            for container in spec.get(field, ()):
+                resources = container.get("resources", {})
+                requests = amounts(resources.get("requests"))
+                yield from _objections(limit, requests, amounts(resources.get("limits")))
+    elif kind == "Pod":
+        requests = pod_amounts(spec, "requests", overhead=False)
+        yield from _objections(limit, requests, pod_amounts(spec, "limits", overhead=False))
+
+
+def _of_claim(limit: Obj, claim: Obj) -> Iterator[str]:
+    kind = limit.get("type", "")
+    if kind != "PersistentVolumeClaim":
+        return
+    requests = amounts(claim["spec"].get("resources", {}).get("requests"))
+    for name, least in sorted(amounts(limit.get("min")).items()):
+        yield from _too_little(kind, name, least, requests, {})
+    for name, most in sorted(amounts(limit.get("max")).items()):
+        start = f"maximum {name} usage per {kind} is {most}"
+        if name not in requests:
+            yield f"{start}.  No request is specified"
+        elif _exceeds(requests[name], most):
+            yield f"{start}, but request is {requests[name]}"
+
+
+def _objections(limit: Obj, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    kind = limit["type"]
+    for name, least in sorted(amounts(limit.get("min")).items()):
+        yield from _too_little(kind, name, least, requests, limits)
+    for name, most in sorted(amounts(limit.get("max")).items()):
+        yield from _too_much(kind, name, most, requests, limits)
+    for name, ratio in sorted(amounts(limit.get("maxLimitRequestRatio")).items()):
+        yield from _too_far_apart(kind, name, ratio, requests, limits)
+
+
+def _too_little(
+    kind: str, name: str, least: Quantity, requests: Amounts, limits: Amounts
+) -> Iterator[str]:
+    start = f"minimum {name} usage per {kind} is {least}"
+    if name not in requests:
+        yield f"{start}.  No request is specified"
+    elif _exceeds(least, requests[name]):
+        yield f"{start}, but request is {requests[name]}"
+    elif name in limits and _exceeds(least, limits[name]):
+        yield f"{start}, but limit is {limits[name]}"
+
+
+def _too_much(
+    kind: str, name: str, most: Quantity, requests: Amounts, limits: Amounts
+) -> Iterator[str]:
+    start = f"maximum {name} usage per {kind} is {most}"
+    if name not in limits:
+        yield f"{start}.  No limit is specified"
+    elif _exceeds(limits[name], most):
+        yield f"{start}, but limit is {limits[name]}"
+    elif name in requests and _exceeds(requests[name], most):
+        yield f"{start}, but request is {requests[name]}"
+
+
+def _too_far_apart(
+    kind: str, name: str, ratio: Quantity, requests: Amounts, limits: Amounts
+) -> Iterator[str]:
+    start = f"{name} max limit to request ratio per {kind} is {ratio}"
+    request, limit = requests.get(name, _ZERO), limits.get(name, _ZERO)
+    if not request.amount:
+        yield f"{start}, but no request is specified or request is 0"
+    elif not limit.amount:
+        yield f"{start}, but no limit is specified or limit is 0"
+    else:
+        observed = limit.amount / request.amount
+        if observed > ratio.amount:
+            yield f"{start}, but provided ratio is {float(observed):f}"
+
+
+def _exceeds(one: Quantity, other: Quantity) -> bool:
+    """Whether it is more, to the thousandth or for huge amounts to the whole, rounded up."""
+    unit = 1000 if max(one.amount, other.amount) <= _MOST_EXACT else 1
+    return math.ceil(one.amount * unit) > math.ceil(other.amount * unit)
