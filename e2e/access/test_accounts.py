@@ -76,7 +76,9 @@ def test_a_token_that_is_kept_in_a_secret(kwait: Bench) -> None:
             "type": "kubernetes.io/service-account-token",
         }
     )
-    found = kwait.wait_for("secret/key", lambda secret: "token" in (secret.get("data") or {}))
+    found = kwait.wait_for(
+        "secret/key", lambda secret: "token" in (secret.get("data") or {}), timeout="30s"
+    )
     data = found["data"]
     assert base64.b64decode(data["namespace"]).decode() == kwait.namespace
     assert data["ca.crt"]
