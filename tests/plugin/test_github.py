@@ -84,6 +84,35 @@ def test_failures_are_annotated_and_summed_up(
     ]
 
 
+def test_no_secret_is_annotated_or_summed_up(pytester: pytest.Pytester, step_summary: Path) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kwait_cluster(kwait_cluster):
+            kwait_cluster.transport.credentials = frozenset({"own-credential"})
+            return kwait_cluster
+
+        def test_own(kwait): assert False, "refused: own-credential"
+
+        def test_form(): raise ValueError("token=abcdefgh")
+
+        def test_awaited(kwait):
+            kwait.wait_for("cm/x", "jsonpath={.data.a}=own-credential", timeout="100ms")
+        """
+    )
+    result = pytester.runpytest("--kwait-run-id=r1")
+    result.assert_outcomes(failed=3)
+    lines = [line.rpartition("::")[2] for line in told(result)]
+    assert lines[:2] == ["AssertionError: refused: (hidden)", "ValueError: token=(hidden)"]
+    assert "equal to '(hidden)'" in lines[2]
+    summary = step_summary.read_text()
+    assert summary.count("equal to '(hidden)'") == 2
+    assert "own-credential" not in summary
+    assert "abcdefgh" not in summary
+
+
 def test_the_controller_tells_once_for_all_workers(
     pytester: pytest.Pytester, step_summary: Path
 ) -> None:
