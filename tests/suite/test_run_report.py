@@ -96,6 +96,28 @@ def test_a_wait_whose_process_was_killed_is_unfinished(rest: list[Entry], second
     ]
 
 
+def test_a_wait_that_is_over_is_as_it_ended() -> None:
+    begun = Begun("a", "r1", "pod ns/p", "be ready", 10.0)
+    over = wait("a", outcome="doomed")
+    found = assembled([Entry(run=run()), Entry(begun=begun), Entry(wait=over)])
+    assert [(each.outcome, each.seconds) for each in found.waits] == [("doomed", 1.0)]
+
+
+def test_evidence_of_a_wait_that_is_not_there_is_left_out() -> None:
+    found = assembled([Entry(run=run()), Entry(explained=Explanation("a", "h", "text", {}))])
+    assert found.waits == []
+
+
+def test_what_was_left_out_of_one_of_two_reports_of_a_run_is_said() -> None:
+    half = report(run(ended=None))
+    half.runs[0].waits_left_out = 3
+    whole = report(run())
+    whole.runs[0].evidence_left_out = 2
+    for order in ([half, whole], [whole, half]):
+        (found,) = merged(decoded(encoded(part), "FILE", "x") for part in order).runs
+        assert (found.ended, found.waits_left_out, found.evidence_left_out) == (100.0, 3, 2)
+
+
 def test_the_same_wait_is_in_a_merged_report_once() -> None:
     one = report(run(), wait("a"), wait("b"), check("t", "failed"))
     both = merged([one, report(run(), wait("b"), wait("c"))])
