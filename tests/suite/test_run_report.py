@@ -83,10 +83,11 @@ def test_evidence_finds_its_wait() -> None:
         ([], 0.0),
         ([Entry(wait=wait("b", 13.0))], 4.0),
         ([Entry(wait=wait("b", 13.0)), Entry(test=check("t", "crashed", ended=12.5))], 2.5),
+        ([Entry(test=check("other", "passed", ended=15.0))], 5.0),
         # An attempt before is none of this one's business.
         ([Entry(test=check("t", "rerun", ended=9.0))], 0.0),
     ],
-    ids=["nothing after", "the last of the run", "its test", "an attempt before"],
+    ids=["nothing after", "the last of the run", "its test", "another test", "an attempt before"],
 )
 def test_a_wait_whose_process_was_killed_is_unfinished(rest: list[Entry], seconds: float) -> None:
     begun = Begun("a", "r1", "pod ns/p", "be ready", 10.0, "1/2", "gw0", "t")
@@ -106,6 +107,24 @@ def test_a_wait_that_is_over_is_as_it_ended() -> None:
 def test_evidence_of_a_wait_that_is_not_there_is_left_out() -> None:
     found = assembled([Entry(run=run()), Entry(explained=Explanation("a", "h", "text", {}))])
     assert found.waits == []
+
+
+def test_evidence_is_bounded_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_report, "EVIDENCE", 150)
+    found = assembled(
+        [
+            Entry(run=run()),
+            *(Entry(wait=wait(id, outcome="doomed")) for id in "abc"),
+            *(Entry(explained=Explanation(id, "h", "x" * 100, {})) for id in "abc"),
+        ]
+    )
+    assert [len(each.text) for each in found.waits] == [100, 0, 0]
+    assert notes(found) == ["run r1: the evidence of 2 waits is left out"]
+
+
+@pytest.mark.parametrize("shard", ["a/2", "1/b", "1/", "/2", "1", "1/0"])
+def test_what_is_no_shard_is_missing_none(shard: str) -> None:
+    assert notes(report(run("r1", shard))) == []
 
 
 def test_what_was_left_out_of_one_of_two_reports_of_a_run_is_said() -> None:
