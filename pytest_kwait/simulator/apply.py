@@ -49,7 +49,7 @@ _MISFIT = re.compile(
 
 
 def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Caller) -> Obj:
-    """The configuration in the body, which may be YAML.
+    """The configuration in the body, which may be YAML and may name no object.
 
     Raises:
         StatusError: 400, it is none, or one of something else.
@@ -84,7 +84,7 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
     configuration: Obj = obj
     metadata = configuration["metadata"]
     _check_types(kind, configuration)
-    if metadata.setdefault("name", name) != name:
+    if metadata.get("name", name) != name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL "
             f"({name})"

@@ -25,7 +25,9 @@ from pytest_kwait.simulator.status_error import (
     required,
     unsupported_media_type,
 )
+from pytest_kwait.simulator.store import key_of
 from pytest_kwait.simulator.strategic_merge import strategic_merge
+from pytest_kwait.simulator.typed_check import go_value
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -105,6 +107,7 @@ async def patch_object(
     subresource = target.subresource or None
     if media == APPLY:
         configuration = read_apply(data, kind, target.name, target.namespace or "", caller)
+        _name(api, kind, configuration, target)
         force = request.flag("force")
         stored, created = await consulted(
             caller,
@@ -134,7 +137,7 @@ def _patch(
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    new = _decoded(api, kind, result, caller)
+    new = _decoded(api, kind, result, caller, data if media == STRATEGIC else None)
     uid = new["metadata"].get("uid")
     if uid and uid != entry.obj["metadata"]["uid"]:
         error = invalid_value("metadata.uid", uid, "field is immutable")
@@ -142,8 +145,30 @@ def _patch(
     return api.replace_decoded(kind, entry, new, target.subresource or None, caller)
 
 
-def _decoded(api: ClusterApi, kind: Kind, result: Obj, caller: Caller) -> Obj:
-    """The patched object; what it is refused for is a fault of the patch."""
+def _name(api: ClusterApi, kind: Kind, configuration: Obj, target: Target) -> None:
+    """Name what a configuration without a name is for, which must be there then.
+
+    Raises:
+        StatusError: 400, it is not.
+    """
+    if configuration["metadata"].get("name"):
+        return
+    key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
+    if api.store.get(kind.bucket, key) is None and not target.subresource:
+        raise bad_request(
+            f"the name of the object ({target.name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+    configuration["metadata"]["name"] = target.name
+
+
+def _decoded(
+    api: ClusterApi, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
+) -> Obj:
+    """The patched object; what it is refused for is a fault of the patch.
+
+    A strategic merge patch is shown as it was sent, any other as what it made of the object.
+    """
     try:
         return api.decode(kind, result, caller)
     except StatusError as error:
@@ -151,4 +176,6 @@ def _decoded(api: ClusterApi, kind: Kind, result: Obj, caller: Caller) -> Obj:
         if not why:
             raise
         text = json.dumps(result, separators=(",", ":"), sort_keys=True)
+        if strategic is not None:
+            text = go_value(read_patch(strategic))
         raise invalid("", "", "", [invalid_value("patch", text, why)]) from None

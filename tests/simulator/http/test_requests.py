@@ -373,3 +373,31 @@ def test_reviews_answer_for_who_asks(served: Served) -> None:
         "username": "bob",
         "groups": ["g", "system:authenticated"],
     }
+
+
+def test_a_strategic_patch_is_shown_as_it_was_sent(served: Served) -> None:
+    served.json("POST", MAPS, config_map("p"))
+    refused = served.send(
+        "PATCH",
+        f"{MAPS}/p?fieldValidation=Strict",
+        b'{"bogus": {"x": [true, 1]}, "data": {"a": "b"}}',
+        Content_Type="application/strategic-merge-patch+json",
+    )
+    assert (refused.status, refused.json()["message"]) == (
+        422,
+        ' "" is invalid: patch: Invalid value: "map[bogus:map[x:[true 1]] data:map[a:b]]": '
+        'strict decoding error: unknown field "bogus"',
+    )
+
+
+def test_a_configuration_without_a_name_is_for_what_is_there(served: Served) -> None:
+    body = b'{"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "y"}}'
+    form = "application/apply-patch+yaml"
+    refused = served.send("PATCH", f"{MAPS}/p?fieldManager=m", body, Content_Type=form)
+    assert (refused.status, refused.json()["message"]) == (
+        400,
+        "the name of the object (p based on URL) was undeterminable: name must be provided",
+    )
+    served.json("POST", MAPS, config_map("p"))
+    applied = served.json("PATCH", f"{MAPS}/p?fieldManager=m", body, Content_Type=form)
+    assert applied["metadata"]["name"] == "p"
