@@ -87,3 +87,23 @@ def test_nothing_is_written_after_the_end(tmp_path: Path) -> None:
     journal.write(run("late"))
     journal.close()
     assert names(journal.path) == []
+
+
+def test_what_is_closed_holds_no_file_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "a.jsonl")
+    descriptor, closed, close = journal._file, [], os.close
+
+    def closing(number: int) -> None:
+        closed.append(number)
+        close(number)
+
+    monkeypatch.setattr(os, "close", closing)
+    journal.close()
+    # Once: whoever has the number by then keeps it.
+    assert journal._file == -1
+    journal.close()
+    assert descriptor in closed
+    assert -1 not in closed
+    assert journal.lost == f"{journal.path}: closed"

@@ -84,10 +84,15 @@ def test_evidence_finds_its_wait() -> None:
         ([Entry(wait=wait("b", 13.0))], 4.0),
         ([Entry(wait=wait("b", 13.0)), Entry(test=check("t", "crashed", ended=12.5))], 2.5),
         ([Entry(test=check("other", "passed", ended=15.0))], 5.0),
+        ([Entry(test=check("other", "passed", ended=11.0)), Entry(wait=wait("b", 13.0))], 4.0),
         # An attempt before is none of this one's business.
         ([Entry(test=check("t", "rerun", ended=9.0))], 0.0),
+        ([Entry(test=check("t", "rerun", ended=9.0)), Entry(wait=wait("b", 13.0))], 4.0),
     ],
-    ids=["nothing after", "the last of the run", "its test", "another test", "an attempt before"],
+    ids=[
+        *("nothing after", "the last of the run", "its test", "another test", "it goes on"),
+        *("an attempt before", "and more after that"),
+    ],
 )
 def test_a_wait_whose_process_was_killed_is_unfinished(rest: list[Entry], seconds: float) -> None:
     begun = Begun("a", "r1", "pod ns/p", "be ready", 10.0, "1/2", "gw0", "t")
