@@ -29,7 +29,7 @@ ADMINS = MASTERS
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _STREAMS = frozenset({"attach", "exec", "portforward"})
-_PREFIX = b"impersonate-"
+_PREFIX, _FIRST = b"impersonate-", frozenset(b"Ii")
 _EXTRA = "impersonate-extra-"
 _UNKNOWN = "invalid bearer token"
 
@@ -77,7 +77,7 @@ class Gate:
         if user is not None:
             request.caller.become(user)
         for name, _ in request.http.raw_headers:
-            if name[:1] in b"Ii" and name[:12].lower() == _PREFIX:
+            if name[0] in _FIRST and name[:12].lower() == _PREFIX:
                 self._impersonate(request, target)
                 return
 
