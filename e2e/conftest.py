@@ -17,8 +17,8 @@ EMBEDDED_LACKS = {
     "PersistentVolume": "it binds no volumes",
     "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",
+    "bare namespaces": "it makes what every namespace gets together with the namespace",
     "definition conflicts": "it accepts the names of every definition",
-    "admission policies": "it heeds no policies",
     "memory limits": "its containers need no memory",
     "security contexts": "its containers run as nobody in particular",
 }

@@ -12,10 +12,13 @@ import pytest
 from kubernetes.client import CoreV1Api
 from kubernetes.client.exceptions import ApiException
 
+from e2e.cluster.admission import Server, deny, serving, webhook
 from e2e.inner_runs import begin, run
 from pytest_kwait import wait
+from pytest_kwait.suite.owners import run_digest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytest_kwait import Bench
@@ -30,10 +33,14 @@ def test_it(kwait):
 """
 COUNTING = """
 import json
+import time
+
 import pytest
 
 @pytest.mark.parametrize("number", range(3))
 def test_it(kwait, number):
+    # Two of them are there for as long as the third might come.
+    time.sleep(4.5 if number < 2 else 0)
     own = kwait.get(f"namespace/{kwait.namespace}")["metadata"]
     run = {"pytest-kwait/run": own["labels"]["pytest-kwait/run"]}
     with open("seen", "a") as file:
@@ -95,9 +102,9 @@ def test_two_living_runs_with_one_id(kwait: Bench, tmp_path: Path) -> None:
 
 
 def test_how_many_and_how_quickly_is_that_of_the_run(kwait: Bench, tmp_path: Path) -> None:
-    """Two workers would make two namespaces at once, and a third before those are gone."""
+    """Three workers would make three namespaces at once."""
     path = kwait.cluster.kubeconfig
-    bounds = ["--kwait-namespace-limit=2", "--kwait-namespace-rate=0.5", "-n2"]
+    bounds = ["--kwait-namespace-limit=2", "--kwait-namespace-rate=0.5", "-n3"]
     status, said = run(tmp_path, path, COUNTING, *bounds, "--kwait-deletion-wait=0")
 
     assert status == pytest.ExitCode.OK, said
@@ -124,93 +131,69 @@ def test_a_test_that_is_run_again_does_not_meet_its_predecessor(
             core.patch_namespaced_config_map("note", name, {"metadata": {"finalizers": None}})
 
 
-POLICY = {
-    "apiVersion": "admissionregistration.k8s.io/v1",
-    "kind": "ValidatingAdmissionPolicy",
-    "spec": {
-        "matchConstraints": {
-            "resourceRules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "operations": ["CREATE"],
-                    "resources": ["namespaces", "serviceaccounts"],
-                }
-            ]
-        },
-    },
-}
-
-
 @pytest.fixture
-def refused(kwait: Bench) -> str:
-    """A policy that refuses namespaces of runs `no-…`, and service accounts in those of `bare-…`.
+def refuse(kwait: Bench) -> Iterator[Callable[[str, str], None]]:
+    """Have a webhook refuse what a run wants to make: by the run's id, and the kind."""
+    with serving(Server(deny)) as server:
 
-    Gives what the ids of such runs end with.
-    """
-    tail = uuid.uuid4().hex[:8]
-    expression = (
-        f"request.resource.resource == 'namespaces' ? !object.metadata.name.startsWith('kwait-no-"
-        f"{tail}') : !request.namespace.startsWith('kwait-bare-{tail}')"
-    )
-    validation = {"expression": expression, "message": "the team has all it may have"}
-    spec: dict[str, Any] = {**POLICY["spec"], "validations": [validation]}  # type: ignore[dict-item]
-    name = f"kwait-{tail}.example.com"
-    binding = {"policyName": name, "validationActions": ["Deny"]}
-    kwait.create(
-        {**POLICY, "metadata": {"name": name}, "spec": spec},
-        {
-            **POLICY,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": name},
-            "spec": binding,
-        },
-    )
-    probe: Any = {"metadata": {"name": f"kwait-no-{tail}"}}
+        def refuse(run: str, plural: str) -> None:
+            labels = {"pytest-kwait/run": run_digest(run)}
+            configuration = webhook(server, kwait.namespace, plural=plural)
+            configuration["webhooks"][0]["namespaceSelector"] = {"matchLabels": labels}
+            kwait.create(configuration)
+            core = CoreV1Api(kwait.client)
 
-    def refuses() -> bool:
-        try:
-            CoreV1Api(kwait.client).create_namespace(probe, dry_run="All")
-        except ApiException as error:
-            return bool(error.status == 422)
-        return False
+            def refuses() -> bool:
+                # Of another kind nothing can be probed before there is a namespace.
+                probe: Any = {"metadata": {"name": run, "labels": labels}}
+                try:
+                    core.create_namespace(probe, dry_run="All")
+                except ApiException as error:
+                    return "not on a Sunday" in str(error.body)
+                return plural != "namespaces"
 
-    wait.poll_immediate("200ms", "30s", refuses)
-    return tail
+            wait.poll_immediate("200ms", "30s", refuses)
+
+        yield refuse
 
 
-@pytest.mark.needs("admission policies")
-def test_a_policy_that_refuses_namespaces(kwait: Bench, tmp_path: Path, refused: str) -> None:
+def test_a_webhook_that_refuses_namespaces(
+    kwait: Bench, tmp_path: Path, refuse: Callable[[str, str], None]
+) -> None:
     """Who needs one is told why there is none; all other tests are run."""
     suite = """
 def test_plain(): pass
 def test_client(kwait_client): pass
 def test_needy(kwait): pass
 """
-    path = kwait.cluster.kubeconfig
-    status, said = run(tmp_path, path, suite, f"--kwait-run-id=no-{refused}", "--tb=short")
+    path, run_id = kwait.cluster.kubeconfig, f"no-{kwait.namespace[-8:]}"
+    refuse(run_id, "namespaces")
+    status, said = run(tmp_path, path, suite, f"--kwait-run-id={run_id}", "--tb=short")
 
     assert status == pytest.ExitCode.TESTS_FAILED, said
     assert "2 passed, 1 error" in said
     line = " ".join(said.replace("\nE ", "\n").split())
-    assert line.count(f"the cluster refused namespace kwait-no-{refused}-test-needy-") == 1
-    assert "which test_suite.py::test_needy needs: POST /api/v1/namespaces: 422 Invalid" in line
-    assert "the team has all it may have" in line
+    assert line.count(f"the cluster refused namespace kwait-{run_id}-test-needy-") == 1
+    assert "which test_suite.py::test_needy needs: POST /api/v1/namespaces: 4" in line
+    assert "denied the request: not on a Sunday" in line
 
 
-@pytest.mark.needs("admission policies")
-def test_a_namespace_that_never_gets_ready(kwait: Bench, tmp_path: Path, refused: str) -> None:
+@pytest.mark.needs("bare namespaces")
+def test_a_namespace_that_never_gets_ready(
+    kwait: Bench, tmp_path: Path, refuse: Callable[[str, str], None]
+) -> None:
     """The message comes before the test's own timeout, and the namespace goes."""
     # So that it is short, and a slow machine has time for all else.
     slow = "from pytest_kwait.plugin import running\nrunning._RESERVED_PART = 0.7\n"
     suite = f"{slow}def test_it(kwait): pass\n"
-    path = kwait.cluster.kubeconfig
-    options = [f"--kwait-run-id=bare-{refused}", "--timeout=10", "--kwait-deletion-wait=30s"]
+    path, run_id = kwait.cluster.kubeconfig, f"bare-{kwait.namespace[-8:]}"
+    refuse(run_id, "serviceaccounts")
+    options = [f"--kwait-run-id={run_id}", "--timeout=10", "--kwait-deletion-wait=30s"]
     status, said = run(tmp_path, path, suite, *options)
 
     assert status == pytest.ExitCode.TESTS_FAILED, said
-    assert f"serviceaccount kwait-bare-{refused}-test-it-" in said
+    assert f"serviceaccount kwait-{run_id}-test-it-" in said
     assert "to end before the test's own timeout of 10s (pytest-timeout)" in said
     assert "Timeout (>" not in said
     spaces = [each["metadata"]["name"] for each in kwait.list("namespaces")]
-    assert not any(name.startswith(f"kwait-bare-{refused}") for name in spaces)
+    assert not any(name.startswith(f"kwait-{run_id}") for name in spaces)
