@@ -34,8 +34,16 @@ def test_it(kwait):
 COUNTING = """
 import json
 import time
+from pathlib import Path
 
 import pytest
+from pytest_kwait import wait
+
+@pytest.fixture(autouse=True)
+def together(request):
+    # All ask at the same time, however long their workers took to begin.
+    Path(f"begun-{request.node.callspec.id}").touch()
+    wait.poll_immediate("50ms", "60s", lambda: len(list(Path().glob("begun-*"))) == 3)
 
 @pytest.mark.parametrize("number", range(3))
 def test_it(kwait, number):
