@@ -25,7 +25,7 @@ from pytest_kwait.plugin.failures import (
     redact_of,
     waits_in,
 )
-from pytest_kwait.plugin.running import time_left
+from pytest_kwait.plugin.running import time_left, untimed
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.sharding import shard_text
 
@@ -127,7 +127,7 @@ class Collector:
             # Those of a teardown were looked into while they were there.
             seen = (*failure.namespaces, *sorted(item.stash.get(_dumped_key, ())))
             failure.namespaces = tuple(dict.fromkeys(seen))
-            with self._writing(item) as folder:
+            with untimed(item), self._writing(item) as folder:
                 if folder is not None:
                     part = "-teardown" if report.when == "teardown" else ""
                     folder.write(f"failure{part}.txt", _printed(report))

@@ -6,17 +6,20 @@ is set before it is known that the test will wait.
 
 from __future__ import annotations
 
+import signal
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.bound_wait import Allowance
 
-__all__ = ["allowance_of", "near_limit", "running_item", "time_left"]
+__all__ = ["allowance_of", "near_limit", "running_item", "time_left", "untimed"]
 
 _item_key = pytest.StashKey[pytest.Item]()
 _limit_key = pytest.StashKey["_Limit"]()
@@ -30,6 +33,9 @@ _RESERVED_PART = 0.2
 
 _PART_AT_THE_END = 0.2
 """The part of what is kept that waits of the teardown leave."""
+
+_LEAST = 1.0
+"""Seconds that a test has at least once its time goes on."""
 
 
 # A plain class: the code of a named tuple is compiled each time that the plugin is loaded.
@@ -99,6 +105,23 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
     # Also called with nodes that are no tests and never had a timer.
     if _limit_key in item.stash:
         del item.stash[_limit_key]
+
+
+@contextmanager
+def untimed(item: pytest.Item) -> Iterator[None]:
+    """Have pytest-timeout's alarm wait for the end of the block.
+
+    For what is done between the phases of a test, where the alarm would end the whole run.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    left = interval = 0.0
+    if in_main and _limit_key in item.stash and hasattr(signal, "setitimer"):
+        left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left, _LEAST), interval)
 
 
 def running_item(config: pytest.Config) -> pytest.Item | None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -309,6 +310,28 @@ def test_the_tests_own_timeout_leaves_time_for_artifacts(
     assert sum(name.endswith("namespace.yaml") for name in found) == 2
     assert not any(name.endswith("problems.txt") for name in found)
     assert fake_cluster().count("DELETE /api/v1/namespaces/") == 2
+
+
+def test_the_tests_own_timeout_waits_while_artifacts_are_written(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its signal would come where no phase runs, and end the run with an internal error."""
+    left: list[float] = []
+
+    def dump(*_: object) -> None:
+        left.append(signal.getitimer(signal.ITIMER_REAL)[0])
+
+    monkeypatch.setattr("pytest_kwait.plugin.artifacts.Collector._dump", dump)
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.timeout(20, method="signal")
+        def test_it(kwait): assert False
+        """
+    )
+    run(pytester).assert_outcomes(failed=1)
+    assert left == [0.0]
 
 
 def test_where_no_time_is_left_nothing_is_gathered_and_it_is_said(

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -246,3 +248,30 @@ def test_time_for_evidence_and_teardown_is_left(
 
 def test_no_test_has_no_limit() -> None:
     assert running.allowance_of(None) is None
+
+
+@pytest.mark.parametrize(("before", "after"), [(30.0, (29.0, 30.0)), (0.4, (0.9, 1.0))])
+def test_the_alarm_of_a_test_stands_still_for_a_block(
+    before: float, after: tuple[float, float]
+) -> None:
+    """Afterwards it goes on, and never comes at once."""
+    item = SimpleNamespace(stash=pytest.Stash())
+    limit: Any = None
+    item.stash[running._limit_key] = limit
+    own = signal.setitimer(signal.ITIMER_REAL, before)
+    try:
+        with running.untimed(item):  # type: ignore[arg-type] # no more of a test is needed
+            assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+        assert after[0] < signal.getitimer(signal.ITIMER_REAL)[0] <= after[1]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *own)
+
+
+def test_an_alarm_that_is_not_the_tests_is_left_alone() -> None:
+    item = SimpleNamespace(stash=pytest.Stash())
+    own = signal.setitimer(signal.ITIMER_REAL, 30.0)
+    try:
+        with running.untimed(item):  # type: ignore[arg-type] # no more of a test is needed
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *own)
