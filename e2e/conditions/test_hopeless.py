@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from e2e.raising import raises
 from e2e.workloads.manifest import hold_to_quota, replica_set
 from pytest_kwait import WaitFailed
@@ -46,7 +44,6 @@ def test_numbers_of_a_job_that_has_failed(kwait: Bench, wait_for: Callable[..., 
         wait_for("job/pi", "jsonpath={.status.succeeded}=1", timeout="2m")
 
 
-@pytest.mark.needs("quota")
 def test_replicas_that_a_quota_refuses(kwait: Bench, wait_for: Callable[..., Any]) -> None:
     hold_to_quota(kwait, pods="1")
     kwait.create(replica_set("web", 2))
