@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
     from pytest_kwait import Bench
 
-_SILENCE = 0.5
+_SILENCE = 1.0
 _EVIDENCE = 0.3
 _PAUSES = Backoff(duration=0.1, factor=2.0, jitter=1.0, steps=38, cap=30.0)
 
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a silent connection count as dead after 0.5 s; in earnest that takes 10 to 150 s."""
+    """Let a silent connection count as dead after a second; in earnest that takes 10 to 150 s."""
     monkeypatch.setattr(error_policy, "PATIENCE", _SILENCE)
     monkeypatch.setattr(stream, "INACTIVITY", _SILENCE)
     monkeypatch.setattr(pod_info, "PER_HOST", _SILENCE)
@@ -60,7 +60,7 @@ def brisk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def quick_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Believe a refusal after an outage in half a second, not five."""
+    """Believe a refusal after an outage in a second, not five."""
     monkeypatch.setattr(outage, "SETTLING", _SILENCE)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .family import Family
     from .trial import Trial, Trials
 
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 OUTAGE = 0.4
 LIMIT = 1.0
 LATE = 1.0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .families import Place
     from .trial import Outcome, Trial, Trials
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 OUTAGE = 0.4
 AT_ONCE = 1.0
 SOON = 3.0
