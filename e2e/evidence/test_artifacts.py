@@ -106,8 +106,8 @@ def test_a_test_whose_worker_died_has_all_of_it_too(outcome: Outcome) -> None:
     assert "door: green" in (space / "objects" / "configmaps.yaml").read_text()
     assert _only(space / "objects" / "secrets.yaml")["data"] == {"words": "(hidden)"}
     assert not (outcome.of("test_killed") / "problems.txt").exists()
-    # Its Lease may go with the run's own before the janitor comes to it.
-    removed = r"(?m)^kwait: the janitor removed 1 namespace(,| and) 0 other objects .*of 1 run$"
+    # Those of other tests may still be on their way out.
+    removed = r"(?m)^kwait: the janitor removed \d namespaces? and 0 other objects of 1 run$"
     assert re.search(removed, outcome.said), outcome.said
 
 
