@@ -1,13 +1,21 @@
 """Rules that all kinds share: names, labels, annotations, metadata as a whole.
 
-Source: k8s.io/apimachinery pkg/util/validation/validation.go, pkg/api/validation/objectmeta.go.
+Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go, pkg/apis/meta/v1/validation;
+k8s.io/kubernetes pkg/apis/core/validation/validation.go; k8s.io/apiserver
+pkg/registry/rest/update.go, validateCommonFields.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.formats import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+    label_value_texts,
+    path_segment_texts,
+)
 from pytest_kwait.simulator.status_error import (
     FieldError,
     forbidden_field,
@@ -18,10 +26,14 @@ from pytest_kwait.simulator.status_error import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
 __all__ = [
+    "annotation_errors",
+    "delete_option_errors",
     "label_errors",
     "label_value_texts",
     "metadata_errors",
@@ -29,35 +41,9 @@ __all__ = [
     "name_errors",
     "qualified_name_texts",
     "selector_errors",
+    "shared_update_errors",
 ]
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-
-_LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
-    "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
-    "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
-    "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_QUALIFIED_RULE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
-    "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
-    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
-    "or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-
-LABEL_MAX, SUBDOMAIN_MAX = 63, 253
 _ANNOTATIONS_MAX = 256 * 1024
 _PATH_KINDS = frozenset(
     # Kinds whose names only have to fit into a path.
@@ -70,65 +56,32 @@ _PATH_KINDS = frozenset(
         "customresourcedefinitions.apiextensions.k8s.io",
     ]
 )
-_LABEL_KINDS = frozenset({"namespaces", "services"})
+_LABEL_KINDS = frozenset({"namespaces", "services", "statefulsets.apps"})
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def name_errors(name: str, *, label: bool = False) -> list[str]:
     """Why `name` is no DNS subdomain, or with `label` no DNS label; empty if it is one."""
-    texts = []
-    most, form, rule = (
-        (LABEL_MAX, _LABEL, _LABEL_RULE) if label else (SUBDOMAIN_MAX, _SUBDOMAIN, _SUBDOMAIN_RULE)
-    )
-    if len(name) > most:
-        texts.append(f"must be no more than {most} bytes")
-    if not form.fullmatch(name):
-        texts.append(rule)
-    return texts
+    return dns_label_texts(name) if label else dns_subdomain_texts(name)
 
 
-def _names_of_kind(kind: Kind, name: str) -> list[str]:
+def _names_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[str]:
     if kind.bucket in _PATH_KINDS:
-        texts = [f"may not be '{name}'"] if name in (".", "..") else []
-        texts += [f"may not contain '{sign}'" for sign in "/%" if sign in name]
-        return texts
+        return path_segment_texts(name, prefix=prefix)
+    if prefix and len(name) > 1 and name[-1] == "-":
+        # Something follows the dash: what stands before it is not looked at either.
+        name = name[:-2] + "a"
     return name_errors(name, label=kind.bucket in _LABEL_KINDS)
 
 
-def qualified_name_texts(name: str) -> list[str]:
-    """Why `name` is no key of a label: `[prefix/]name`; empty if it is one."""
-    prefix, slash, rest = name.rpartition("/")
-    texts = []
-    if slash:
-        if not prefix:
-            texts.append("prefix part must be non-empty")
-        elif "/" in prefix:
-            return [
-                "a qualified name "
-                + _QUALIFIED_RULE.removeprefix("name part ")
-                + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            ]
-        else:
-            texts += [f"prefix part {text}" for text in name_errors(prefix)]
-    if not rest:
-        texts.append("name part must be non-empty")
-    elif len(rest) > LABEL_MAX:
-        texts.append(f"name part must be no more than {LABEL_MAX} bytes")
-    if not _QUALIFIED.fullmatch(rest):
-        texts.append(_QUALIFIED_RULE)
-    return texts
-
-
-def label_value_texts(value: str) -> list[str]:
-    """Why `value` is no value of a label; empty if it is one."""
-    texts = [] if len(value) <= LABEL_MAX else [f"must be no more than {LABEL_MAX} bytes"]
-    return texts if _VALUE.fullmatch(value) else [*texts, _VALUE_RULE]
+qualified_name_texts = label_key_texts
 
 
 def label_errors(labels: dict[str, str], path: str) -> list[FieldError]:
     """What is wrong with a mapping of labels."""
     errors = []
     for key, value in sorted(labels.items()):
-        errors += [invalid_value(path, key, text) for text in qualified_name_texts(key)]
+        errors += [invalid_value(path, key, text) for text in label_key_texts(key)]
         errors += [invalid_value(path, value, text) for text in label_value_texts(value)]
     return errors
 
@@ -154,60 +107,93 @@ def selector_errors(selector: Obj, path: str) -> list[FieldError]:
                 invalid_value(f"{at}.operator", operator, "not a valid selector operator")
             )
         key = expression.get("key", "")
-        errors += [invalid_value(f"{at}.key", key, text) for text in qualified_name_texts(key)]
+        errors += [invalid_value(f"{at}.key", key, text) for text in label_key_texts(key)]
+        for place, value in enumerate(values):
+            errors += [
+                invalid_value(f"{at}.values[{place}]", value, text)
+                for text in label_value_texts(value)
+            ]
     return errors
 
 
 def metadata_errors(obj: Obj, kind: Kind) -> list[FieldError]:
-    """What is wrong with an object's metadata, whatever the object is."""
+    """What is wrong with a new object's metadata, whatever the object is."""
     metadata = obj["metadata"]
+    errors = _own_errors(
+        metadata, kind, lambda name, prefix: _names_of_kind(kind, name, prefix=prefix)
+    )
+    return errors if _extended(kind) else errors + _finalizer_errors(metadata)
+
+
+def _extended(kind: Kind) -> bool:
+    """Whether it is a kind of the extension server, which asks less of finalizers."""
+    return kind.custom or kind.group == "apiextensions.k8s.io"
+
+
+def _own_errors(
+    metadata: Obj, kind: Kind, names: Callable[[str, bool], list[str]]
+) -> list[FieldError]:
     errors: list[FieldError] = []
-    name = metadata.get("name", "")
     if prefix := metadata.get("generateName"):
         errors += [
-            invalid_value("metadata.generateName", prefix, text)
-            for text in _names_of_kind(kind, prefix.rstrip("-.") or "a")
+            invalid_value("metadata.generateName", prefix, text) for text in names(prefix, True)
         ]
-    if not name:
-        errors.append(required("metadata.name", "name or generateName is required"))
+    if name := metadata.get("name"):
+        errors += [invalid_value("metadata.name", name, text) for text in names(name, False)]
     else:
-        errors += [
-            invalid_value("metadata.name", name, text) for text in _names_of_kind(kind, name)
-        ]
-    if kind.namespaced:
-        namespace = metadata.get("namespace", "")
+        errors.append(required("metadata.name", "name or generateName is required"))
+    if not kind.namespaced:
+        if metadata.get("namespace"):
+            errors.append(forbidden_field("metadata.namespace", "not allowed on this type"))
+    elif namespace := metadata.get("namespace"):
         errors += [
             invalid_value("metadata.namespace", namespace, text)
-            for text in name_errors(namespace, label=True)
+            for text in dns_label_texts(namespace)
         ]
-    elif metadata.get("namespace"):
-        errors.append(forbidden_field("metadata.namespace", "not allowed on this type"))
-    errors += label_errors(metadata.get("labels", {}), "metadata.labels")
-    errors += _annotation_errors(metadata.get("annotations", {}))
-    errors += _owner_errors(metadata.get("ownerReferences", ()))
-    for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        errors += [
-            invalid_value("metadata.finalizers", finalizer, text)
-            for text in qualified_name_texts(finalizer)
-        ]
-        if "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion", "kubernetes"):
-            text = "name is neither a standard finalizer name nor is it fully qualified"
-            if not kind.custom and kind.group != "apiextensions.k8s.io":
-                errors.append(invalid_value(f"metadata.finalizers[{index}]", finalizer, text))
+    else:
+        errors.append(required("metadata.namespace"))
+    errors += _kept_errors(metadata)
+    finalizers = metadata.get("finalizers", ())
+    errors += [
+        invalid_value("metadata.finalizers", finalizer, text)
+        for finalizer in finalizers
+        for text in label_key_texts(finalizer)
+    ]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(invalid_value("metadata.finalizers", finalizers, text))
     return errors
 
 
-def _annotation_errors(annotations: dict[str, str]) -> list[FieldError]:
+def _kept_errors(metadata: Obj) -> list[FieldError]:
+    """What is looked at again whenever metadata is looked at."""
+    if "labels" not in metadata and "annotations" not in metadata:
+        return _owner_errors(metadata.get("ownerReferences", ()))
+    return [
+        *label_errors(metadata.get("labels", {}), "metadata.labels"),
+        *annotation_errors(metadata.get("annotations", {}), "metadata.annotations"),
+        *_owner_errors(metadata.get("ownerReferences", ())),
+    ]
+
+
+def _finalizer_errors(metadata: Obj) -> list[FieldError]:
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid_value(f"metadata.finalizers[{index}]", finalizer, text)
+        for index, finalizer in enumerate(metadata.get("finalizers", ()))
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
+
+
+def annotation_errors(annotations: dict[str, str], path: str) -> list[FieldError]:
+    """What is wrong with a mapping of annotations."""
     errors = []
     size = 0
     for key, value in sorted(annotations.items()):
-        size += len(key) + len(value)
-        errors += [
-            invalid_value("metadata.annotations", key, text)
-            for text in qualified_name_texts(key.lower())
-        ]
+        size += len(key.encode()) + len(value.encode())
+        errors += [invalid_value(path, key, text) for text in label_key_texts(key.lower())]
     if size > _ANNOTATIONS_MAX:
-        errors.append(too_long("metadata.annotations", _ANNOTATIONS_MAX))
+        errors.append(too_long(path, _ANNOTATIONS_MAX))
     return errors
 
 
@@ -242,8 +228,21 @@ def _owner_errors(references: list[Obj] | tuple[Obj, ...]) -> list[FieldError]:
 
 
 def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
-    """What is wrong with a change of an object's metadata."""
-    errors = metadata_errors(new, kind)
+    """What a kind's own rules find wrong with a change of an object's metadata."""
+    errors = _change_errors(new, old)
+    return errors if _extended(kind) else errors + _finalizer_errors(new["metadata"])
+
+
+def shared_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
+    """What is found wrong with a change of any object's metadata, before the kind's own rules."""
+    names = _own_errors(
+        new["metadata"], kind, lambda name, prefix: path_segment_texts(name, prefix=prefix)
+    )
+    return names + _change_errors(new, old)
+
+
+def _change_errors(new: Obj, old: Obj) -> list[FieldError]:
+    errors: list[FieldError] = []
     metadata, before = new["metadata"], old["metadata"]
     if before.get("deletionTimestamp"):
         extra = sorted(set(metadata.get("finalizers", ())) - set(before.get("finalizers", ())))
@@ -261,7 +260,7 @@ def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
             value = metadata.get(field)
             if value != before.get(field):
                 errors.append(invalid_value(f"metadata.{field}", value, "field is immutable"))
-    return errors
+    return errors + _kept_errors(metadata)
 
 
 def delete_option_errors(options: Obj) -> list[FieldError]:

@@ -24,7 +24,11 @@ from pytest_kwait.simulator.status_error import (
     invalid_value,
 )
 from pytest_kwait.simulator.store import key_of
-from pytest_kwait.simulator.validation import metadata_errors, metadata_update_errors
+from pytest_kwait.simulator.validation import (
+    metadata_errors,
+    metadata_update_errors,
+    shared_update_errors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,9 +107,9 @@ class Writes:
         if kind.bucket == "services":
             self._api.addresses.allocate(new, caller)
         strategy.prepare_create(new)
-        errors = strategy.validate_create(new) + metadata_errors(new, kind)
+        errors = metadata_errors(new, kind) + strategy.validate_create(new)
         if errors:
-            raise invalid(kind.group, kind.kind, name, _ordered(errors))
+            raise invalid(kind.group, kind.kind, name, errors)
         if kind.structure is not None:
             kind.structure.validate(kind, new)
         strategy.warn_create(new, caller)
@@ -175,11 +179,13 @@ class Writes:
                 metadata["generation"] = before.get("generation", 0) + 1
         metadata["resourceVersion"] = before["resourceVersion"]
         if metadata != before:
-            shared = metadata_update_errors(new, old, kind)
-            # The rules of built-in kinds check the metadata once more, and report it twice.
-            errors = (shared if kind.custom else shared * 2) + errors
+            # The server looks at metadata for all kinds, and again by each kind's own rules.
+            found = shared_update_errors(new, old, kind) + metadata_update_errors(new, old, kind)
+            if strategy.looks_at_metadata_again and subresource is None:
+                found += metadata_errors(new, kind)
+            errors = found + errors
         if errors:
-            raise invalid(kind.group, kind.kind, name, _ordered(errors))
+            raise invalid(kind.group, kind.kind, name, errors)
         if kind.structure is not None:
             kind.structure.validate(kind, new, old)
         self._api.admission.validate(asked)
@@ -282,8 +288,3 @@ def check_version(strategy: Strategy, metadata: Obj, before: Obj) -> None:
         raise StatusError(500, "", message)
     if version != before["resourceVersion"]:
         raise conflict(kind.group, kind.plural, name, _MODIFIED)
-
-
-def _ordered(errors: list[FieldError]) -> list[FieldError]:
-    """Metadata first, as the server reports it."""
-    return sorted(errors, key=lambda error: not error.field.startswith("metadata."))

@@ -2,63 +2,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from pytest_kwait.simulator.registry import Registry
 from pytest_kwait.simulator.validation import (
     delete_option_errors,
-    label_value_texts,
     metadata_errors,
     metadata_update_errors,
-    name_errors,
-    qualified_name_texts,
     selector_errors,
+    shared_update_errors,
 )
 
 KINDS = Registry()
-
-
-@pytest.mark.parametrize("name", ["a", "a-b.c", "1", "a" * 253])
-def test_subdomains(name: str) -> None:
-    assert name_errors(name) == []
-
-
-def test_what_is_no_subdomain_or_label_is_told_with_the_rule() -> None:
-    assert name_errors("A" * 254) == [
-        "must be no more than 253 bytes",
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-        "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex "
-        "used for validation is "
-        "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
-    ]
-    assert name_errors("a.b", label=True) == [
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
-        "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex "
-        "used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-    ]
-
-
-@pytest.mark.parametrize("name", ["a", "example.com/a", "A_b.c", "a" * 63])
-def test_qualified_names(name: str) -> None:
-    assert qualified_name_texts(name) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("/a", "prefix part must be non-empty"),
-        ("a" * 64, "name part must be no more than 63 bytes"),
-        ("x/", "name part must be non-empty"),
-    ],
-)
-def test_what_is_no_qualified_name(name: str, text: str) -> None:
-    assert qualified_name_texts(name)[0] == text
-
-
-def test_label_values() -> None:
-    assert label_value_texts("") == []
-    assert label_value_texts("a" * 64)[0] == "must be no more than 63 bytes"
-    assert len(label_value_texts("-")) == 1
 
 
 def errors(resource: str, metadata: dict[str, Any]) -> list[str]:
@@ -96,12 +49,49 @@ def test_only_one_owner_controls() -> None:
     )
 
 
+def test_a_name_to_be_completed_may_end_in_a_dash() -> None:
+    metadata = {"name": "a-x", "generateName": "a-"}
+    assert errors("nodes", metadata) == []
+    found = errors("nodes", {**metadata, "generateName": "a."})
+    assert len(found) == 1
+    assert found[0].startswith('metadata.generateName: Invalid value: "a.": a lowercase RFC 1123')
+
+
+def test_names_are_subdomains_or_labels_by_kind() -> None:
+    assert errors("pods", {"name": "a.b", "namespace": "n"}) == []
+    assert errors("statefulsets.apps", {"name": "a.b", "namespace": "n"}) == [
+        'metadata.name: Invalid value: "a.b": must not contain dots'
+    ]
+
+
+def test_finalizers_are_standard_or_qualified() -> None:
+    unqualified = (
+        'metadata.finalizers[0]: Invalid value: "foo": name is neither a standard finalizer name '
+        "nor is it fully qualified"
+    )
+    assert errors("nodes", {"name": "a", "finalizers": ["foo", "e/a"]}) == [unqualified]
+    assert errors("nodes", {"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}) == [
+        'metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: finalizer orphan and '
+        "foregroundDeletion cannot be both set"
+    ]
+
+
 def test_no_finalizer_is_added_to_what_is_being_deleted() -> None:
     old = {"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "t", "finalizers": ["e/a"]}}
     new = {"metadata": {**old["metadata"], "finalizers": ["e/a", "e/b"]}}
+    for errors_of in (metadata_update_errors, shared_update_errors):
+        assert [str(error) for error in errors_of(new, old, KINDS["nodes"])] == [
+            "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being "
+            'deleted, found new finalizers []string{"e/b"}'
+        ]
+
+
+def test_the_identity_of_an_object_is_fixed() -> None:
+    old = {"metadata": {"name": "a", "uid": "u"}}
+    new = {"metadata": {"name": "b", "uid": "v"}}
     assert [str(error) for error in metadata_update_errors(new, old, KINDS["nodes"])] == [
-        "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being "
-        'deleted, found new finalizers []string{"e/b"}'
+        'metadata.name: Invalid value: "b": field is immutable',
+        'metadata.uid: Invalid value: "v": field is immutable',
     ]
 
 
@@ -111,6 +101,7 @@ def test_selectors_are_whole() -> None:
             {"key": "a", "operator": "In"},
             {"key": "b", "operator": "Exists", "values": ["x"]},
             {"key": "c", "operator": "Nope"},
+            {"key": "d", "operator": "In", "values": ["a" * 64]},
         ]
     }
     assert [str(error) for error in selector_errors(selector, "s")] == [
@@ -119,6 +110,8 @@ def test_selectors_are_whole() -> None:
         "s.matchExpressions[1].values: Forbidden: may not be specified when `operator` is 'Exists' "
         "or 'DoesNotExist'",
         's.matchExpressions[2].operator: Invalid value: "Nope": not a valid selector operator',
+        f's.matchExpressions[3].values[0]: Invalid value: "{"a" * 64}": must be no more than 63 '
+        "bytes",
     ]
 
 

@@ -94,8 +94,8 @@ class Strategy:
     default_propagation: str | None = None
     """What deleting does to dependents where the request does not say; None: by the object."""
 
-    label_name = False
-    """Whether names must be DNS labels and not subdomains."""
+    looks_at_metadata_again = False
+    """Whether an update is held to the rules of new metadata as well."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind

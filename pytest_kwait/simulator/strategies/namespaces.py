@@ -17,8 +17,6 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 class NamespaceStrategy(Strategy):
     """Source: pkg/registry/core/namespace/strategy.go, pkg/apis/core/v1/defaults.go."""
 
-    label_name = True
-
     def default(self, obj: Obj) -> None:
         """Label the namespace with its own name."""
         super().default(obj)

@@ -22,8 +22,6 @@ _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 class ServiceStrategy(Strategy):
     """Services."""
 
-    label_name = True
-
     def default(self, obj: Obj) -> None:
         """Type, affinity, ports."""
         super().default(obj)
