@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LEASE, RENEW, RETRY = 3.0, 2.0, 0.5
 """The durations that candidates have unless told otherwise, in seconds."""
 
-MARGIN = 1.0
+MARGIN = 3.0
 """What requests, and starting a thread, may take in addition on a busy machine."""
 
 
@@ -73,12 +73,12 @@ def test_a_frozen_leader_wakes_as_none(
     assert lost(frozen)
     wait.poll_immediate(0.05, 30, lambda: other.identity in frozen.seen)
     assert max(frozen.acts) < woken
-    other.stop()  # which gives the lease back
+    other.stop()
+    assert election.holder != other.identity, "it was not given back"
     assert election.leader() is frozen
 
     again = frozen.terms[1]
     assert [act for act in frozen.acts if woken <= act < again.started] == []
-    assert again.started - other.terms[0].last_act < LEASE, "it was given back"
     assert never_two(election)
 
 

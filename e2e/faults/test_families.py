@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.engine import evidence
 
 from .answer_families import ANSWER_FAMILIES
 from .catalogue import FAULTS, REFUSALS, SILENCES, TOO_BUSY, Door, Fault
 from .cluster_families import CLUSTER_FAMILIES
+from .punctuality import ends_at_its_limit
+from .stalls import Stalls
 from .storage_families import STORAGE_FAMILIES
 from .workload_families import WORKLOAD_FAMILIES
 
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 OUTAGE = 0.4
 LIMIT = 1.0
-LATE = 1.0
-"""Seconds after its limit within which a wait has ended."""
-
-SLACK = 3.0
-"""Seconds that a machine may take for what a wait does not: it is busy with other workers."""
-
 FAMILIES = (*CLUSTER_FAMILIES, *STORAGE_FAMILIES, *WORKLOAD_FAMILIES, *ANSWER_FAMILIES)
 AT_ONCE = 3
 """How many families one test has: they wait at the same time."""
@@ -131,21 +126,20 @@ def test_waits_keep_their_limits(kinds: list[type[Family]], trials: Trials, plac
         for fault in (*FAULTS, *SILENCES, TOO_BUSY, *REFUSALS)
         if kind.lasts or not fault.watches_only
     ]
-    with tried(cases, trials, place) as waits:
+    with Stalls() as stalls, tried(cases, trials, place) as waits:
         for case, trial in waits:
             trial.proxy.strike(case.fault, None)
             trial.begin(LIMIT if expected(case.fault) == "WaitTimeout" else TIMEOUT)
-        outcomes = [(case, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
+        ends = [(case, trial, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
 
-    assert {str(case): outcome.verdict for case, outcome in outcomes} == {
-        str(case): expected(case.fault) for case in cases
-    }
-    for case, outcome in outcomes:
-        if expected(case.fault) == "WaitTimeout":
-            assert LIMIT <= outcome.waited < LIMIT + LATE, str(case)
-            assert outcome.seconds - outcome.waited < evidence.LIMIT + SLACK, str(case)
-        if case.fault in REFUSALS:
-            assert len(outcome.requests) <= max(case.kind.watches, 1), str(case)
+        assert {str(case): outcome.verdict for case, _, outcome in ends} == {
+            str(case): expected(case.fault) for case in cases
+        }
+        for case, trial, outcome in ends:
+            if expected(case.fault) == "WaitTimeout":
+                assert ends_at_its_limit(trial, outcome, LIMIT, stalls), (str(case), outcome)
+            if case.fault in REFUSALS:
+                assert len(outcome.requests) <= max(case.kind.watches, 1), str(case)
 
 
 def expected(fault: Fault) -> str:

@@ -23,6 +23,7 @@ from pytest_kwait.errors import WaitTimeout
 
 from .families import FAMILIES, Family, Place
 from .plane import Plane, running_plane
+from .punctuality import LATE, TRIES
 from .stalls import Stalls
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0
 LIMIT = 3.0
-LATE = 1.0
-"""Seconds after its limit within which a wait has ended, but for those that nobody here had."""
-
 UNDER_WAY = 1.0
 """Seconds after which every wait has looked, and watches."""
 
@@ -83,7 +81,10 @@ def test_every_wait_outlives_a_killed_server(plane: Plane, victim: str, user: st
 
 @pytest.mark.usefixtures("little_evidence")
 def test_every_wait_keeps_its_limit_while_a_server_is_killed(plane: Plane) -> None:
-    """It ends within a second after, wherever the server is with its start."""
+    """It ends within a second after, wherever the server is with its start.
+
+    Whatever ends late on a machine that is busy is late again if it is its own fault.
+    """
     direct = connect(plane.kubeconfig).client()
     place = Place(direct, namespace(direct, "limits"), NODE, lambda _, pod: pod)
     families = [family(place, f"limit-{i}") for i, family in enumerate(FAMILIES)]
@@ -95,21 +96,24 @@ def test_every_wait_keeps_its_limit_while_a_server_is_killed(plane: Plane) -> No
             family.wait(client, LIMIT)
         told = caught.value.waited
         took = SYSTEM_CLOCK.monotonic() - begun if told is None else told
+        assert took >= LIMIT, family.title
         return took, stalls.between(begun + LIMIT, begun + took)
 
+    for family in families:
+        family.prepare()
+    late = families
     with Stalls() as stalls, ThreadPoolExecutor(len(families)) as pool:
-        for family in families:
-            family.prepare()
-        waits = [pool.submit(waited, family) for family in families]
-        SYSTEM_CLOCK.sleep(UNDER_WAY)
-        plane.kill("kube-apiserver")
-        took = {family.title: wait.result() for family, wait in zip(families, waits, strict=True)}
-        until_ready(direct)
+        for _ in range(TRIES):
+            waits = [pool.submit(waited, family) for family in late]
+            SYSTEM_CLOCK.sleep(UNDER_WAY)
+            plane.kill("kube-apiserver")
+            took = [(family, *wait.result()) for family, wait in zip(late, waits, strict=True)]
+            until_ready(direct)
+            late = [family for family, each, held_up in took if each >= LIMIT + LATE + held_up]
+            if not late:
+                break
 
-    held = {
-        title: LIMIT <= each < LIMIT + LATE + held_up for title, (each, held_up) in took.items()
-    }
-    assert held == {family.title: True for family in families}, took
+    assert late == [], took
 
 
 def namespace(client: ApiClient, name: str) -> str:

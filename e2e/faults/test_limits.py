@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.engine import evidence
 
 from .catalogue import FAULTS, RESET, SILENCES, TOO_BUSY, TOO_OLD, Fault
 from .families import FAMILIES, POLL, CacheWait, Family, PolledJobWait
+from .punctuality import ends_at_its_limit
 from .stalls import Stalls
 
 if TYPE_CHECKING:
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 
 LIMIT = 1.0
 """Seconds that a wait is given when nothing comes of it."""
-
-LATE = 1.0
-"""Seconds after its limit within which a wait has ended, but for those that nobody here had."""
-
-SLACK = 3.0
-"""Seconds that a machine may take for what a wait does not: it is busy with other workers."""
 
 QUIET = 1.1
 """Seconds after which a watch that breaks has proved itself, and goes on where it was."""
@@ -68,23 +62,19 @@ def test_deadline_is_held_without_a_storm(
         for trial in tried:
             trial.proxy.strike(waits[trial.family], None)
             trial.begin(LIMIT if expected(trial.family, waits[trial.family])[1] else TIMEOUT)
-        ends = [(trial.family, waits[trial.family], trial.outcome(TIMEOUT + 10)) for trial in tried]
+        ends = [(trial, trial.outcome(TIMEOUT + 10)) for trial in tried]
 
-    for family, fault, outcome in ends:
-        what = (family.title, fault.title)
-        verdict, comes_at_the_limit = expected(family, fault)
-        assert outcome.verdict == verdict, what
-        if not comes_at_the_limit:
-            continue
-        waited = outcome.waited
-        limit = outcome.begun + LIMIT
-        held_up = stalls.between(limit, outcome.begun + waited)
-        assert LIMIT <= waited < LIMIT + LATE + held_up, what
-        # What follows is evidence. The wall clock includes what other threads of this test do.
-        assert outcome.seconds - waited < evidence.LIMIT + SLACK, what
-        cost = len(outcome.requests_until(outcome.begun + LIMIT))
-        assert cost <= (LIMIT * RATE * family.watches or 2 * (LIMIT / POLL + 1)), what
-        assert cost <= max(family.watches, 1) or fault is not TOO_BUSY, what
+        for trial, outcome in ends:
+            family, fault = trial.family, waits[trial.family]
+            what = (family.title, fault.title)
+            verdict, comes_at_the_limit = expected(family, fault)
+            assert outcome.verdict == verdict, what
+            if not comes_at_the_limit:
+                continue
+            assert ends_at_its_limit(trial, outcome, LIMIT, stalls), (what, outcome)
+            cost = len(outcome.requests_until(outcome.begun + LIMIT))
+            assert cost <= (LIMIT * RATE * family.watches or 2 * (LIMIT / POLL + 1)), what
+            assert cost <= max(family.watches, 1) or fault is not TOO_BUSY, what
 
 
 def expected(family: Family, fault: Fault) -> tuple[str, bool]:
