@@ -40,7 +40,7 @@ def normal(value: Any, names: dict[str, str], *, fields: bool = False) -> Any:
 def _normal_field(key: str, value: Any, names: dict[str, str], fields: bool) -> Any:
     if key in ("resourceVersion", "continue") and value:
         return f"<{key}>"
-    if key in ("nodePort", "storageVersionHash"):
+    if key in ("healthCheckNodePort", "nodePort", "storageVersionHash"):
         return f"<{key}>"
     if key == "managedFields" and isinstance(value, list):
         # A server orders them by whole seconds of time first, which may pass between any two steps.

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Obj", "Repeated", "clone", "labels_of", "name_of", "namespace_of", "owner_of", "uid_of"]
+__all__ = [
+    "Obj",
+    "Repeated",
+    "annotations_of",
+    "clone",
+    "labels_of",
+    "name_of",
+    "namespace_of",
+    "owner_of",
+    "uid_of",
+]
 
 Obj = dict[str, Any]
 
@@ -54,6 +64,12 @@ def labels_of(obj: Obj) -> dict[str, str]:
     """The object's labels; not to be changed in place."""
     labels: dict[str, str] = obj.get("metadata", {}).get("labels") or {}
     return labels
+
+
+def annotations_of(obj: Obj) -> dict[str, str]:
+    """The object's annotations; not to be changed in place."""
+    annotations: dict[str, str] = obj.get("metadata", {}).get("annotations") or {}
+    return annotations
 
 
 def owner_of(obj: Obj) -> Obj | None:

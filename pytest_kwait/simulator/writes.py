@@ -105,7 +105,7 @@ class Writes:
             strategy.default(new)
         name = asked.name = name_of(new)
         if kind.bucket == "services":
-            self._api.addresses.allocate(new, caller)
+            self._api.addresses.begin_create(new, caller)
         strategy.prepare_create(new)
         errors = metadata_errors(new, kind) + strategy.validate_create(new)
         if errors:
@@ -169,9 +169,9 @@ class Writes:
             strategy.prepare_status(new, old)
             errors = strategy.validate_status(new, old)
         elif subresource is None:
-            strategy.prepare_update(new, old)
             if kind.bucket == "services":
-                self._api.addresses.allocate(new, caller)
+                self._api.addresses.begin_update(new, old, caller)
+            strategy.prepare_update(new, old)
             errors = strategy.validate_update(new, old)
         else:
             errors = []
@@ -188,6 +188,10 @@ class Writes:
             raise invalid(kind.group, kind.kind, name, errors)
         if kind.structure is not None:
             kind.structure.validate(kind, new, old)
+        if subresource is None:
+            strategy.warn_update(new, old, caller)
+        elif subresource == "status":
+            strategy.warn_status(new, old, caller)
         self._api.admission.validate(asked)
         for hook in self._api.before_write:
             hook(kind, new, old)

@@ -187,6 +187,12 @@ class Strategy:
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Tell the client what is legal and yet likely a mistake."""
 
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Tell the client what is legal and yet likely a mistake in a change."""
+
+    def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Tell the client what is legal and yet likely a mistake in a status."""
+
     def grace(self, obj: Obj, asked: int | None) -> int | None:
         """Seconds of graceful deletion, None where the kind knows none."""
         del obj, asked

@@ -1,46 +1,64 @@
-"""Services: ports and families; addresses are handed out by admission.
+"""Services: what follows from their type; addresses are handed out by `service_addresses`.
 
-Source: pkg/apis/core/v1/defaults.go, pkg/registry/core/service.
+Source: k8s.io/kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Service;
+pkg/registry/core/service/strategy.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.status_error import duplicate, invalid_value, not_supported, required
+from pytest_kwait.simulator.rules.addresses import ip_warnings
+from pytest_kwait.simulator.rules.services import (
+    is_external,
+    needs_health_check,
+    service_change_errors,
+    service_errors,
+    service_status_errors,
+    service_warnings,
+)
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["ServiceStrategy"]
 
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_AFFINITY_SECONDS = 10800
 
 
 class ServiceStrategy(Strategy):
     """Services."""
 
     def default(self, obj: Obj) -> None:
-        """Type, affinity, ports."""
+        """Type, affinity, ports, traffic."""
         super().default(obj)
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
-        spec.setdefault("sessionAffinity", "None")
+        if spec.setdefault("sessionAffinity", "None") == "None":
+            spec.pop("sessionAffinityConfig", None)
         if spec["sessionAffinity"] == "ClientIP":
-            config = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
-            config.setdefault("timeoutSeconds", 10800)
-        for port in spec.get("ports", ()):
+            client = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
+            if client.get("timeoutSeconds") is None:
+                seconds = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
+                spec["sessionAffinityConfig"] = seconds
+        for port in spec.get("ports") or ():
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in (None, 0, ""):
                 port["targetPort"] = port.get("port", 0)
+        if is_external(spec):
+            spec.setdefault("externalTrafficPolicy", "Cluster")
         if spec["type"] != "ExternalName":
             spec.setdefault("internalTrafficPolicy", "Cluster")
-        if spec["type"] in ("NodePort", "LoadBalancer"):
-            spec.setdefault("externalTrafficPolicy", "Cluster")
+        else:
+            spec.pop("internalTrafficPolicy", None)
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
+            for point in _ingress_of(obj):
+                if point.get("ip"):
+                    point.setdefault("ipMode", "VIP")
 
     def prepare_create(self, obj: Obj) -> None:
         """No load balancer yet."""
@@ -48,53 +66,69 @@ class ServiceStrategy(Strategy):
         obj["status"] = {"loadBalancer": {}}
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """Addresses that were handed out stay where the update does not name them."""
+        """What the new type has no use for goes, where the update left it as it was."""
         super().prepare_update(new, old)
         spec, before = new["spec"], old["spec"]
-        if spec.get("type") != "ExternalName" and before.get("type") != "ExternalName":
-            for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-                if field in before and field not in spec:
-                    spec[field] = before[field]
+        named, balanced = spec["type"] == "ExternalName", spec["type"] == "LoadBalancer"
+        if named and before["type"] != "ExternalName":
+            if all(spec.get(field) == before.get(field) for field in ("clusterIP", "clusterIPs")):
+                spec.pop("clusterIP", None)
+                spec.pop("clusterIPs", None)
+            _drop_same(spec, before, "ipFamilies", "ipFamilyPolicy")
+        on_nodes = ("LoadBalancer", "NodePort")
+        if before["type"] in on_nodes and spec["type"] not in on_nodes:
+            kept = _node_ports(before) >= _node_ports(spec)
+            for port in (spec.get("ports") or ()) if kept else ():
+                port.pop("nodePort", None)
+        if needs_health_check(before) and not needs_health_check(spec):
+            _drop_same(spec, before, "healthCheckNodePort")
+        if before["type"] == "LoadBalancer" and not balanced:
+            _drop_same(spec, before, "allocateLoadBalancerNodePorts", "loadBalancerClass")
+        if is_external(before) and not is_external(spec):
+            _drop_same(spec, before, "externalTrafficPolicy")
+        if not balanced and "status" in new:
+            new["status"] = {**new["status"], "loadBalancer": {}}
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Ports have numbers, and names where there are several."""
-        spec = obj["spec"]
-        errors: list[FieldError] = []
-        ports = spec.get("ports", [])
-        if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
-            errors.append(required("spec.ports"))
-        names: set[str] = set()
-        for index, port in enumerate(ports):
-            at = f"spec.ports[{index}]"
-            name = port.get("name", "")
-            if not name and len(ports) > 1:
-                errors.append(required(f"{at}.name"))
-            elif name and name in names:
-                errors.append(duplicate(f"{at}.name", name))
-            names.add(name)
-            number = port.get("port", 0)
-            if not 1 <= number <= 65535:
-                errors.append(
-                    invalid_value(f"{at}.port", number, "must be between 1 and 65535, inclusive")
-                )
-            target = port.get("targetPort")
-            if isinstance(target, int) and not 1 <= target <= 65535:
-                errors.append(
-                    invalid_value(
-                        f"{at}.targetPort", target, "must be between 1 and 65535, inclusive"
-                    )
-                )
-        if spec["type"] not in _TYPES:
-            errors.append(not_supported("spec.type", spec["type"], _TYPES))
-        if spec["type"] == "ExternalName" and not spec.get("externalName"):
-            errors.append(required("spec.externalName"))
-        return errors
+        """All of its rules."""
+        return service_errors(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """An address never changes while the service has one."""
-        errors = self.validate_create(new)
-        before = old["spec"].get("clusterIP")
-        after = new["spec"].get("clusterIP")
-        if before and after != before and new["spec"]["type"] != "ExternalName":
-            errors.append(invalid_value("spec.clusterIPs[0]", [after], "may not change once set"))
-        return errors
+        """All of its rules, and what never changes."""
+        return service_change_errors(new, old)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Only load balancers answer elsewhere."""
+        return service_status_errors(new, old)
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """What is deprecated or ignored."""
+        for text in service_warnings(obj):
+            caller.warn(text)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """The same as of a new one."""
+        del old
+        self.warn_create(new, caller)
+
+    def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Odd addresses."""
+        del old
+        for index, point in enumerate(_ingress_of(new)):
+            for text in ip_warnings(f"status.loadBalancer.ingress[{index}]", point.get("ip", "")):
+                caller.warn(text)
+
+
+def _ingress_of(obj: Obj) -> list[Obj]:
+    ingress: list[Obj] = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+    return ingress
+
+
+def _drop_same(spec: Obj, before: Obj, *fields: str) -> None:
+    for field in fields:
+        if field in spec and spec[field] == before.get(field):
+            del spec[field]
+
+
+def _node_ports(spec: Obj) -> set[int]:
+    return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
