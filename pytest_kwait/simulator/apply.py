@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.schema import Shape
 
-__all__ = ["apply_object", "merge", "read_apply"]
+__all__ = ["apply_object", "check_conflicts", "merge", "read_apply"]
 
 _MISFIT = re.compile(
     r"json: cannot unmarshal (?P<given>.+) into Go struct field \S+ of type (?P<go>.+)"
@@ -150,7 +150,7 @@ def apply_object(
         _prune(merged, shape, last.fields - ours, ours | held)
     changes = compare(plain, merged, shape)
     touched = changes.added | changes.modified
-    _check_conflicts(others, touched, force=force)
+    check_conflicts(others, touched, force=force)
     for other in others:
         other.fields -= touched | changes.removed
     if last is not None and last.fields == ours and not touched and not changes.removed:
@@ -297,7 +297,12 @@ def _remove_if_empty(obj: Obj, shape: Shape, path: Path) -> None:
         _remove(obj, shape, path)
 
 
-def _check_conflicts(others: list[Manager], touched: Paths, *, force: bool) -> None:
+def check_conflicts(others: list[Manager], touched: Paths, *, force: bool) -> None:
+    """Hold a change of the fields `touched` to those who own them.
+
+    Raises:
+        StatusError: 409, somebody else does, and `force` is not given.
+    """
     conflicts = [(other, path) for other in others for path in sorted(other.fields & touched)]
     if not conflicts or force:
         return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError, conflict
 
 if TYPE_CHECKING:
@@ -16,13 +16,28 @@ if TYPE_CHECKING:
 __all__ = ["bound"]
 
 
-def bound(pod: Obj, node: str, stamp: str) -> Obj:
+def bound(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:
     """The pod with its node and the condition that it is scheduled since `stamp`.
 
+    Args:
+        pod: the pod.
+        node: the node's name.
+        stamp: the time.
+        binding: what was asked for; its labels and annotations become the pod's, its UID and
+            resourceVersion must be the pod's.
+
     Raises:
-        StatusError: 409, it is assigned already, being deleted, or not to be scheduled yet.
+        StatusError: 409, it is another pod, is assigned already, being deleted, or not to be
+            scheduled yet.
     """
-    metadata, spec = pod["metadata"], pod["spec"]
+    metadata, spec = {**pod["metadata"]}, pod["spec"]
+    given = (binding or {}).get("metadata", {})
+    for field, shown in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        wanted = given.get(field)
+        if wanted and wanted != metadata[field]:
+            raise _mistaken(
+                pod, f"{shown} in precondition: {wanted}, {shown} in object meta: {metadata[field]}"
+            )
     present = spec.get("nodeName")
     if metadata.get("deletionTimestamp"):
         raise _refused(pod, "is being deleted, cannot be assigned to a host")
@@ -30,6 +45,9 @@ def bound(pod: Obj, node: str, stamp: str) -> Obj:
         raise _refused(pod, f'is already assigned to node "{present}"')
     if spec.get("schedulingGates"):
         raise _refused(pod, "has non-empty .spec.schedulingGates")
+    for field in ("annotations", "labels"):
+        if given.get(field):
+            metadata[field] = {**metadata.get(field, {}), **given[field]}
     condition: Obj = {
         "type": "PodScheduled",
         "status": "True",
@@ -41,10 +59,21 @@ def bound(pod: Obj, node: str, stamp: str) -> Obj:
     status["conditions"] = [*others, condition]
     return {
         **pod,
-        "metadata": {**metadata},
+        "metadata": metadata,
         "spec": {**spec, "nodeName": node},
         "status": status,
     }
+
+
+def _mistaken(pod: Obj, why: str) -> StatusError:
+    name = name_of(pod)
+    return conflict(
+        "",
+        "pods",
+        name,
+        f"StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace_of(pod)}/{name}, "
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {why}",
+    )
 
 
 def _refused(pod: Obj, why: str) -> StatusError:

@@ -303,12 +303,42 @@ class ClusterApi:
             asked["propagationPolicy"] = propagation
         return self._removals.delete(kind, name, namespace, asked, caller)
 
-    def bind(self, namespace: str, pod: str, node: str) -> None:
+    def delete_admitted(
+        self, resource: str, name: str, namespace: str, *, options: Obj, dry_run: bool
+    ) -> None:
+        """As `delete` for what another request has been let in for: admission is not asked.
+
+        Raises:
+            StatusError: 404 if it is not there, 409 if it is not the one that is meant.
+        """
+        caller = internal()
+        caller.dry_run = dry_run
+        kind = self.kind_of(resource)
+        self._removals.delete(kind, name, namespace, options, caller, admitted=True)
+
+    def bind(
+        self,
+        namespace: str,
+        pod: str,
+        node: str,
+        *,
+        binding: Obj | None = None,
+        dry_run: bool = False,
+    ) -> None:
         """Assign a pod to a node and note that it is scheduled, in one write.
+
+        Args:
+            namespace: the pod's namespace.
+            pod: its name.
+            node: the node's name.
+            binding: what was asked for, where somebody else than the scheduler asks.
+            dry_run: whether nothing is stored.
 
         Raises:
             StatusError: 404 if it is not there, 409 if it is assigned or being deleted.
         """
         kind = self.kinds["pods"]
         entry = self.entry(kind, pod, namespace)
-        self.store.put(kind.bucket, entry.key, bound(entry.obj, node, self.clock.stamp()))
+        new = bound(entry.obj, node, self.clock.stamp(), binding)
+        if not dry_run:
+            self.store.put(kind.bucket, entry.key, new)

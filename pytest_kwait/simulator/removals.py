@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.deletion import plan
 from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.status_error import FieldError, invalid, invalid_value
+from pytest_kwait.simulator.validation import metadata_errors, qualified_name_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.store import Entry
 
 __all__ = ["Removals", "finished"]
+
+_STANDARD = ("orphan", "foregroundDeletion", "kubernetes")
 
 
 class Removals:
@@ -33,8 +37,25 @@ class Removals:
         self._api = api
         self._store = api.store
 
-    def delete(self, kind: Kind, name: str, namespace: str, options: Obj, caller: Caller) -> Obj:
+    def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        options: Obj,
+        caller: Caller,
+        *,
+        admitted: bool = False,
+    ) -> Obj:
         """Delete an object, or mark it for deletion; returns the object or a Status.
+
+        Args:
+            kind: its kind.
+            name: its name.
+            namespace: its namespace.
+            options: how.
+            caller: on whose behalf.
+            admitted: whether the request was let in already.
 
         Raises:
             StatusError: 404 if it is not there, 409 if it is not the one that is meant.
@@ -43,11 +64,13 @@ class Removals:
         asked = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
         entry = self._api.entry(kind, name, namespace)
         asked.old = entry.obj
-        self._api.admission.admit(asked)
+        if not admitted:
+            self._api.admission.admit(asked)
         strategy = self._api.strategy(kind)
         start = strategy.prepare_delete(entry.obj)
         outcome = plan(strategy, start, options, self._api.clock.time())
-        self._api.admission.validate(asked)
+        if not admitted:
+            self._api.admission.validate(asked)
         if kind.bucket == "namespaces":
             return self._delete_namespace(kind, entry, caller)
         obj = outcome.obj
@@ -61,12 +84,32 @@ class Removals:
         return _deleted_status(kind, entry.obj)
 
     def finalize(self, kind: Kind, entry: Entry, obj: Obj, caller: Caller) -> Obj:
-        """Write a namespace's `spec.finalizers`; without any left it goes."""
+        """Write a namespace's `spec.finalizers` and its labels; without any left it goes.
+
+        Raises:
+            StatusError: 422, one of them is no name of a finalizer.
+        """
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
         spec = {**entry.obj.get("spec", {}), "finalizers": finalizers}
         if not finalizers:
             del spec["finalizers"]
-        new = {**entry.obj, "metadata": {**entry.obj["metadata"]}, "spec": spec}
+        metadata = {**entry.obj["metadata"]}
+        for field in ("labels", "annotations"):
+            sent = (obj.get("metadata") or {}).get(field)
+            if sent:
+                metadata[field] = sent
+            else:
+                metadata.pop(field, None)
+        new = {**entry.obj, "metadata": metadata, "spec": spec}
+        self._api.strategy(kind).default(new)
+        errors = [
+            error
+            for index, name in enumerate(finalizers)
+            for error in _finalizer_errors(name, f"spec.finalizers[{index}]")
+        ]
+        errors += metadata_errors(new, kind)
+        if errors:
+            raise invalid(kind.group, kind.kind, name_of(new), errors)
         if caller.dry_run:
             return new
         if finished(kind, new):
@@ -117,3 +160,11 @@ def _deleted_status(kind: Kind, obj: Obj) -> Obj:
         "status": "Success",
         "details": details,
     }
+
+
+def _finalizer_errors(name: str, path: str) -> list[FieldError]:
+    errors = [invalid_value(path, name, text) for text in qualified_name_texts(name)]
+    if "/" not in name and name not in _STANDARD:
+        text = "name is neither a standard finalizer name nor is it fully qualified"
+        errors.append(invalid_value(path, name, text))
+    return errors

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.selectors import selector_text
-from pytest_kwait.simulator.status_error import bad_request, invalid, invalid_value
+from pytest_kwait.simulator.status_error import (
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["read_scale", "write_scale"]
+__all__ = ["read_scale", "replicas_path", "write_scale"]
 
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -63,30 +68,45 @@ def read_scale(kind: Kind, obj: Obj) -> Obj:
     }
 
 
+def replicas_path(kind: Kind) -> list[str]:
+    """Where the object has the number that it is to have."""
+    return _paths(kind)[0].strip(".").split(".")
+
+
 def write_scale(kind: Kind, obj: Obj, scale: Obj) -> Obj:
     """A copy of the object with the Scale's replicas, and with its resourceVersion if it has one.
 
+    Args:
+        kind: of the object.
+        obj: the object.
+        scale: the Scale, which is decoded.
+
     Raises:
-        StatusError: 400 or 422, the Scale is none.
+        StatusError: 400, 409 or 422, it is none of the object.
     """
-    metadata, spec = scale.get("metadata") or {}, scale.get("spec") or {}
-    if metadata.get("name", obj["metadata"]["name"]) != obj["metadata"]["name"]:
+    metadata, name = scale["metadata"], obj["metadata"]["name"]
+    if not metadata.get("name"):
+        raise bad_request("name must be provided")
+    if metadata["name"] != name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL "
-            f"({obj['metadata']['name']})"
+            f"({name})"
         )
-    replicas = spec.get("replicas", 0)
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise bad_request(
-            'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal string '
-            "into Go struct field ScaleSpec.spec.replicas of type int32"
-        )
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
     if replicas < 0:
         error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise invalid("autoscaling", "Scale", obj["metadata"]["name"], [error])
+        raise invalid("autoscaling", "Scale", name, [error])
+    if metadata.get("uid") and metadata["uid"] != obj["metadata"]["uid"]:
+        raise conflict(
+            kind.group,
+            f"{kind.plural}/scale",
+            name,
+            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
+            f"{obj['metadata']['uid']}",
+        )
     changed: Obj = clone(obj)
     parent = changed
-    *steps, last = _paths(kind)[0].strip(".").split(".")
+    *steps, last = replicas_path(kind)
     for step in steps:
         parent = parent.setdefault(step, {})
     parent[last] = replicas

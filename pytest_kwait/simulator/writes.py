@@ -13,6 +13,7 @@ from pytest_kwait.simulator.authorization.escalation import check_escalation
 from pytest_kwait.simulator.names import generate_name, new_uid
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.ownership import record_update
+from pytest_kwait.simulator.pod_parts import keep_the_rest, part_errors
 from pytest_kwait.simulator.removals import finished
 from pytest_kwait.simulator.status_error import (
     FieldError,
@@ -175,6 +176,9 @@ class Writes:
             errors = strategy.validate_update(new, old)
         else:
             errors = []
+            if kind.bucket == "pods":
+                keep_the_rest(subresource, new, old)
+                errors = part_errors(subresource, new, old)
             if strategy.generation and strategy.counts(new, old):
                 metadata["generation"] = before.get("generation", 0) + 1
         metadata["resourceVersion"] = before["resourceVersion"]

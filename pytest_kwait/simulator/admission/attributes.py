@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attributes", "Operation", "Plugin", "Reinvocation"]
 
-Operation = Literal["CREATE", "UPDATE", "DELETE"]
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 @dataclass(slots=True)
@@ -73,6 +73,8 @@ class Attributes:
     options: Obj = field(default_factory=dict)
     requested: Kind | None = None
     """The version of the kind that the request names, where it is stored in another one."""
+    content: Kind | None = None
+    """The kind of the object itself, where the subresource has one of its own: Eviction, Scale."""
     again: Reinvocation = field(default_factory=Reinvocation)
     on_store: list[Callable[[], None]] = field(default_factory=list)
     """Called once nothing refuses the request any more, just before the object is stored."""

@@ -32,15 +32,17 @@ class Admission:
     """
 
     def __init__(self, api: ClusterApi) -> None:
+        self._lifecycle = NamespaceLifecycle(api)
+        self._mutating, self._validating = MutatingWebhook(api), ValidatingWebhook(api)
         self._plugins: tuple[Plugin, ...] = (
-            NamespaceLifecycle(api),
+            self._lifecycle,
             LimitRanger(api),
             ServiceAccount(api),
             PodSecurity(api),
             Priority(api),
             DefaultTolerationSeconds(),
-            MutatingWebhook(api),
-            ValidatingWebhook(api),
+            self._mutating,
+            self._validating,
             ResourceQuota(api),
         )
 
@@ -70,3 +72,25 @@ class Admission:
         """
         for plugin in self._plugins:
             plugin.validate(attributes)
+
+    def admit_content(self, attributes: Attributes) -> None:
+        """As `admit` for the content of a subresource, of which no other plugin knows anything.
+
+        Raises:
+            StatusError: one refuses it.
+            Unanswered: webhooks are to be asked first.
+        """
+        self._lifecycle.admit(attributes)
+        self._mutating.admit(attributes)
+        if attributes.again.due:
+            attributes.again.active = True
+            self._mutating.admit(attributes)
+
+    def validate_content(self, attributes: Attributes) -> None:
+        """As `validate` for the content of a subresource.
+
+        Raises:
+            StatusError: a webhook refuses it.
+            Unanswered: webhooks are to be asked first.
+        """
+        self._validating.validate(attributes)

@@ -76,10 +76,14 @@ class MutatingWebhook(Plugin):
             )
         from pytest_kwait.simulator.admission.webhook_patches import patched
 
-        changed = patched(view(hook.kind, attributes.obj), operations)
+        kind = attributes.content or hook.kind
+        changed = patched(view(kind, attributes.obj), operations)
+        if attributes.operation == "CONNECT":
+            attributes.obj = changed
+            return
         try:
-            stored = self._api.decode(hook.kind, changed, internal())
+            stored = self._api.decode(kind, changed, internal())
         except StatusError as error:
-            why = error.message.partition(f" cannot be handled as a {hook.kind.kind}: ")[2]
+            why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
             raise internal_error(why or error.message) from None
         attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}

@@ -63,15 +63,16 @@ def review_of(hook: Hook, attributes: Attributes) -> Obj:
     """The `request` of the review, still without a UID."""
     asked = attributes.requested or attributes.kind
     caller = attributes.caller
+    shown, told = attributes.content or hook.kind, attributes.content or asked
     request: Obj = {
-        "kind": _named(hook.kind, "kind", hook.kind.kind),
+        "kind": _named(shown, "kind", shown.kind),
         "resource": _named(hook.kind, "resource", hook.kind.plural),
-        "requestKind": _named(asked, "kind", asked.kind),
+        "requestKind": _named(told, "kind", told.kind),
         "requestResource": _named(asked, "resource", asked.plural),
         "operation": attributes.operation,
         "userInfo": caller.identity.info(),
-        "object": _shown(hook.kind, attributes.obj),
-        "oldObject": _shown(hook.kind, attributes.old),
+        "object": _shown(shown, attributes.obj),
+        "oldObject": _shown(shown, attributes.old),
         "dryRun": caller.dry_run,
         "options": _options(attributes),
     }
@@ -94,7 +95,9 @@ def _shown(kind: Kind, obj: Obj | None) -> Obj | None:
     return {"kind": kind.kind, "apiVersion": kind.api_version, **view(kind, obj)}
 
 
-def _options(attributes: Attributes) -> Obj:
+def _options(attributes: Attributes) -> Obj | None:
+    if attributes.operation == "CONNECT":
+        return None
     caller = attributes.caller
     options: Obj = {"kind": _OPTIONS[attributes.operation], "apiVersion": "meta.k8s.io/v1"}
     if caller.dry_run:

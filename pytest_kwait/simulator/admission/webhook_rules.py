@@ -65,7 +65,10 @@ def hooks_for(api: ClusterApi, resource: str, attributes: Attributes) -> Iterato
         resource: the resource of the configurations.
         attributes: the request.
     """
-    if attributes.kind.group == GROUP or attributes.subresource == "scale":
+    if attributes.kind.group == GROUP:
+        return
+    if attributes.subresource == "scale" and attributes.content is None:
+        # They are asked about the Scale, not about what it makes of the object.
         return
     for configuration in api.list(resource):
         version = configuration["metadata"]["resourceVersion"]

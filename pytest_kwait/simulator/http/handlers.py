@@ -14,6 +14,7 @@ from pytest_kwait.simulator.http.answer import (
     object_answer,
     stored_answer,
 )
+from pytest_kwait.simulator.http.bindings import serve_binding
 from pytest_kwait.simulator.http.bodies import read_delete_options, read_object
 from pytest_kwait.simulator.http.list_options import read_options
 from pytest_kwait.simulator.http.listing import page, wait_for_revision
@@ -158,10 +159,10 @@ class Resources:
 
     async def _create(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
         caller = request.writer()
+        if kind.bucket == "bindings":
+            return await serve_binding(self._api, request, target)
         obj = await read_object(request, kind)
         if "get" not in kind.verbs:
-            if kind.plural == "bindings":
-                return self._subresources.bind(request, target, name_of(obj), obj)
             answer = self._reviews.answer(request, kind, obj, target.namespace or "")
             return json_answer(request, answer, 201)
         stored = await consulted(

@@ -325,7 +325,8 @@ def test_scale_is_the_number_of_replicas(served: Served) -> None:
 
 def test_pods_are_bound_and_evicted(served: Served) -> None:
     served.json("POST", PODS, POD)
-    target = {"target": {"kind": "Node", "name": "n"}}
+    named = {"metadata": {"name": "p"}}
+    target = {**named, "target": {"kind": "Node", "name": "n"}}
     assert served.send("POST", f"{PODS}/p/binding", target).status == 201
     assert served.send("POST", f"{PODS}/p/binding", target).status == 409
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -335,7 +336,9 @@ def test_pods_are_bound_and_evicted(served: Served) -> None:
     running = {"status": {"phase": "Running"}}
     merge = "application/merge-patch+json"
     served.json("PATCH", f"{PODS}/p/status", running, Content_Type=merge)
-    refused = served.send("POST", f"{PODS}/p/eviction", {})
+    status = {"observedGeneration": 1, "currentHealthy": 0, "desiredHealthy": 1}
+    served.json("PATCH", f"{budgets}/b/status", {"status": status}, Content_Type=merge)
+    refused = served.send("POST", f"{PODS}/p/eviction", named)
     assert (refused.status, refused.json()["message"]) == (
         429,
         "Cannot evict pod as it would violate the pod's disruption budget.",
@@ -343,9 +346,39 @@ def test_pods_are_bound_and_evicted(served: Served) -> None:
     served.json(
         "PATCH", f"{budgets}/b/status", {"status": {"disruptionsAllowed": 1}}, Content_Type=merge
     )
-    assert served.send("POST", f"{PODS}/p/eviction", {}).status == 201
-    assert served.json("GET", f"{PODS}/p")["metadata"]["deletionTimestamp"]
+    assert served.send("POST", f"{PODS}/p/eviction?dryRun=All", named).status == 201
+    assert served.json("GET", f"{budgets}/b")["status"]["disruptionsAllowed"] == 1
+    assert served.send("POST", f"{PODS}/p/eviction", named).status == 201
+    evicted = served.json("GET", f"{PODS}/p")
+    assert evicted["metadata"]["deletionTimestamp"]
+    assert evicted["status"]["conditions"][-1]["type"] == "DisruptionTarget"
     assert served.json("GET", f"{budgets}/b")["status"]["disruptionsAllowed"] == 0
+
+
+def test_a_scale_is_applied(served: Served) -> None:
+    path = "/apis/apps/v1/namespaces/default/replicasets"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
+    spec = {"replicas": 4, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    served.json("POST", f"{path}?fieldManager=maker", {"metadata": {"name": "r"}, "spec": spec})
+
+    def apply(replicas: int, query: str) -> Any:
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}}
+        where = f"{path}/r/scale?fieldManager=me{query}"
+        return served.json("PATCH", where, scale, Content_Type="application/apply-patch+yaml")
+
+    assert apply(2, "")["message"] == (
+        'Apply failed with 1 conflict: conflict with "maker" using autoscaling/v1: .spec.replicas'
+    )
+    assert apply(2, "&force=true")["spec"] == {"replicas": 2}
+    assert apply(3, "")["spec"] == {"replicas": 3}
+    stored = served.json("GET", f"{path}/r")
+    assert stored["spec"]["replicas"] == 3
+    owners = [
+        (one["manager"], one["operation"], one.get("subresource"))
+        for one in stored["metadata"]["managedFields"]
+        if "f:replicas" in one["fieldsV1"].get("f:spec", {})
+    ]
+    assert owners == [("me", "Apply", "scale")]
 
 
 def test_a_service_account_gets_tokens(served: Served) -> None:

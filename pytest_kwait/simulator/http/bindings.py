@@ -1,0 +1,68 @@
+"""Assigning pods to nodes on request.
+
+Source: k8s.io/kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes
+from pytest_kwait.simulator.admission.webhook_calls import consulted
+from pytest_kwait.simulator.http.answer import json_answer
+from pytest_kwait.simulator.http.contents import BINDINGS, CREATED, read_content
+from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.status_error import StatusError, bad_request, not_supported, required
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["serve_binding"]
+
+
+async def serve_binding(api: ClusterApi, request: ApiRequest, target: Target) -> web.Response:
+    """Assign a pod to a node: beneath the pod, or by a Binding of its name.
+
+    Raises:
+        StatusError: 404 without the pod, 409 where it is assigned already, 400 or 500 for what is
+            no binding of it.
+    """
+    caller, namespace = request.writer(), target.namespace or ""
+    binding = await read_content(api, request, BINDINGS, namespace, caller)
+    name = target.name or name_of(binding)
+    if not name:
+        raise bad_request("Name parameter required.")
+    kind, subresource = api.kinds["pods"], "binding"
+    if not target.name:
+        kind, subresource = api.kinds["bindings"], ""
+
+    def bind() -> None:
+        asked = Attributes(
+            "CREATE", kind, namespace, name, binding, None, subresource, caller, content=BINDINGS
+        )
+        api.admission.admit_content(asked)
+        wanted = asked.obj or binding
+        if name_of(wanted) != name:
+            raise bad_request("name in URL does not match name in Binding object")
+        _check(wanted)
+        api.admission.validate_content(asked)
+        api.bind(namespace, name, wanted["target"]["name"], binding=wanted, dry_run=caller.dry_run)
+
+    await consulted(caller, bind)
+    return json_answer(request, CREATED, 201)
+
+
+def _check(binding: Obj) -> None:
+    target = binding.get("target") or {}
+    errors = []
+    if target.get("kind", "") not in ("", "Node"):
+        errors.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        errors.append(required("target.name"))
+    if errors:
+        texts = [str(error) for error in errors]
+        raise StatusError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")

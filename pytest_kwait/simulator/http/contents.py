@@ -1,0 +1,77 @@
+"""Bodies of subresources that are objects of a kind of their own: Eviction, Binding, Scale.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers/create.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.http.bodies import read_object
+from pytest_kwait.simulator.registry import Kind
+from pytest_kwait.simulator.status_error import bad_request
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.http.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["BINDINGS", "CREATED", "EVICTIONS", "SCALES", "check_kind", "read_content"]
+
+EVICTIONS = Kind("policy", "v1", "evictions", "Eviction", namespaced=True)
+BINDINGS = Kind("", "v1", "bindings", "Binding", namespaced=True)
+SCALES = Kind("autoscaling", "v1", "scales", "Scale", namespaced=True)
+
+CREATED = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
+"""What answers a deed that leaves no object of its own."""
+
+_ALSO = {EVICTIONS.kind: ("policy/v1beta1",)}
+"""Other versions that a body may have."""
+
+
+async def read_content(
+    api: ClusterApi, request: ApiRequest, kind: Kind, namespace: str, caller: Caller
+) -> Obj:
+    """The object in the body, decoded, in the namespace of the path.
+
+    Raises:
+        StatusError: 400 for what is none of that kind, or is in another namespace; 415 for a
+            media type that is not read.
+    """
+    obj = await read_object(request, kind, any_kind=True)
+    check_kind(api, obj, kind)
+    clean = api.decode(kind, obj, caller)
+    if clean["metadata"].get("namespace", namespace) != namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    clean["metadata"]["namespace"] = namespace
+    return clean
+
+
+def check_kind(api: ClusterApi, obj: Obj, kind: Kind) -> None:
+    """Hold a body to the kind that it must be of; one that names none is of that kind.
+
+    Raises:
+        StatusError: 400, it is of another one.
+    """
+    name, given = obj.get("kind") or kind.kind, obj.get("apiVersion") or kind.api_version
+    if name == kind.kind and given in (kind.api_version, *_ALSO.get(kind.kind, ())):
+        return
+    version = str(given).rpartition("/")[2]
+    if api.kinds.of_kind(str(given), str(name)) is None:
+        why = (
+            f'no kind "{name}" is registered for version "{given}" in scheme '
+            '"pkg/runtime/scheme.go:111"'
+        )
+    else:
+        package = kind.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{name}) to ({package}.{kind.kind}): unknown conversion"
+    raise bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}: {why}')
