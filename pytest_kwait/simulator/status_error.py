@@ -35,6 +35,7 @@ __all__ = [
     "resource_not_found",
     "too_large_resource_version",
     "too_long",
+    "too_many",
     "too_many_requests",
     "unauthorized",
     "unsupported_media_type",
@@ -138,6 +139,12 @@ def duplicate(field: str, value: object) -> FieldError:
 def too_long(field: str, most: int) -> FieldError:
     """The value has more than `most` bytes."""
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {most} bytes")
+
+
+def too_many(field: str, found: int, most: int) -> FieldError:
+    """The list has more than `most` items."""
+    text = f"Too many: {found}: must have at most {most} items"
+    return FieldError("FieldValueTooMany", field, text)
 
 
 def _detailed(text: str, detail: str) -> str:

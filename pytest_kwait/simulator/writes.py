@@ -166,6 +166,7 @@ class Writes:
         metadata = new["metadata"]
         _keep_server_fields(metadata, before)
         errors: list[FieldError]
+        changes: list[FieldError] = []
         if subresource == "status":
             strategy.prepare_status(new, old)
             errors = strategy.validate_status(new, old)
@@ -173,6 +174,7 @@ class Writes:
             if kind.bucket == "services":
                 self._api.addresses.begin_update(new, old, caller)
             strategy.prepare_update(new, old)
+            changes = strategy.validate_change(new, old)
             errors = strategy.validate_update(new, old)
         else:
             errors = []
@@ -186,8 +188,9 @@ class Writes:
             # The server looks at metadata for all kinds, and again by each kind's own rules.
             found = shared_update_errors(new, old, kind) + metadata_update_errors(new, old, kind)
             if strategy.looks_at_metadata_again and subresource is None:
-                found += metadata_errors(new, kind)
-            errors = found + errors
+                changes += metadata_errors(new, kind)
+            changes = found + changes
+        errors = changes + errors
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
         if kind.structure is not None:

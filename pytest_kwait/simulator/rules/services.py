@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROTOCOLS",
+    "hostname_errors",
     "is_external",
     "needs_health_check",
+    "points_of",
     "service_change_errors",
     "service_errors",
     "service_status_errors",
@@ -305,10 +307,10 @@ def _traffic_errors(spec: Obj) -> list[FieldError]:
 def service_status_errors(new: Obj, old: Obj) -> list[FieldError]:
     """What is wrong with what a load balancer is said to answer at."""
     path = "status.loadBalancer.ingress"
-    found = _ingress_of(new)
+    found = points_of(new)
     if found and new["spec"].get("type") != "LoadBalancer":
         return [forbidden_field(path, "may only be used when `spec.type` is 'LoadBalancer'")]
-    kept = [point.get("ip", "") for point in _ingress_of(old)]
+    kept = [point.get("ip", "") for point in points_of(old)]
     errors: list[FieldError] = []
     for index, point in enumerate(found):
         at, address, mode = f"{path}[{index}]", point.get("ip", ""), point.get("ipMode")
@@ -326,10 +328,10 @@ def service_status_errors(new: Obj, old: Obj) -> list[FieldError]:
     return errors
 
 
-def _ingress_of(obj: Obj) -> list[Obj]:
-    balancer = (obj.get("status") or {}).get("loadBalancer") or {}
-    ingress: list[Obj] = balancer.get("ingress") or []
-    return ingress
+def points_of(obj: Obj) -> list[Obj]:
+    """The addresses and names in the status of a service or an ingress."""
+    points: list[Obj] = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+    return points
 
 
 def hostname_errors(name: str, at: str) -> list[FieldError]:

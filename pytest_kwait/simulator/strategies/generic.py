@@ -174,6 +174,11 @@ class Strategy:
         del obj
         return []
 
+    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What never changes; told before metadata is looked at again."""
+        del new, old
+        return []
+
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """What is wrong with a change, beyond its metadata."""
         del old

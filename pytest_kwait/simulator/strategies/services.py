@@ -12,6 +12,7 @@ from pytest_kwait.simulator.rules.addresses import ip_warnings
 from pytest_kwait.simulator.rules.services import (
     is_external,
     needs_health_check,
+    points_of,
     service_change_errors,
     service_errors,
     service_status_errors,
@@ -56,7 +57,7 @@ class ServiceStrategy(Strategy):
             spec.pop("internalTrafficPolicy", None)
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-            for point in _ingress_of(obj):
+            for point in points_of(obj):
                 if point.get("ip"):
                     point.setdefault("ipMode", "VIP")
 
@@ -114,14 +115,9 @@ class ServiceStrategy(Strategy):
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Odd addresses."""
         del old
-        for index, point in enumerate(_ingress_of(new)):
+        for index, point in enumerate(points_of(new)):
             for text in ip_warnings(f"status.loadBalancer.ingress[{index}]", point.get("ip", "")):
                 caller.warn(text)
-
-
-def _ingress_of(obj: Obj) -> list[Obj]:
-    ingress: list[Obj] = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
-    return ingress
 
 
 def _drop_same(spec: Obj, before: Obj, *fields: str) -> None:
