@@ -13,7 +13,6 @@ EMBEDDED_LACKS = {
     "port-forward": "it forwards no ports",
     "StatefulSet": "it has no controller for stateful sets",
     "DaemonSet": "it has no controller for daemon sets",
-    "EndpointSlice": "it has no controller for endpoints",
     "PersistentVolume": "it binds no volumes",
     "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",

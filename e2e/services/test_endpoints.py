@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     Wait = Callable[..., Any]
 
-endpoints = pytest.mark.needs("EndpointSlice")
-answers = pytest.mark.needs("EndpointSlice", "service proxy")
+answers = pytest.mark.needs("service proxy")
 
 WEB = {"app": "web"}
 SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
@@ -34,12 +33,11 @@ def service(name: str = "web", **spec: Any) -> dict[str, Any]:
     }
 
 
-def server(name: str, script: str = SERVER) -> dict[str, Any]:
+def server(name: str, script: str = SERVER, **spec: Any) -> dict[str, Any]:
     ports = [{"name": "web", "containerPort": 8080}]
-    return pod(name, container(script=script, ports=ports), labels=WEB)
+    return pod(name, container(script=script, ports=ports), labels=WEB, **spec)
 
 
-@endpoints
 def test_count(kwait: Bench, wait_for_endpoint_count: Wait) -> None:
     """Exactly so many, and 0 when the slices are there and empty."""
     kwait.create(service())
@@ -55,7 +53,6 @@ def test_count(kwait: Bench, wait_for_endpoint_count: Wait) -> None:
         wait_for_endpoint_count("web", 1, timeout="500ms")
 
 
-@endpoints
 def test_pods_and_ports(
     kwait: Bench,
     wait_for_endpoint_pods: Wait,
@@ -64,11 +61,13 @@ def test_pods_and_ports(
     wait_for_endpoint_slices: Wait,
 ) -> None:
     """Which pods are behind a service, at which ports and where."""
-    pods = kwait.create(service(), server("a"), server("b"))[1:]
+    node = kwait.cluster.nodes[0]
+    here = [server(name, nodeName=node) for name in ("a", "b")]
+    pods = kwait.create(service(), *here)[1:]
 
     wait_for_endpoint_pods("web", pods)
     wait_for_endpoint_ports("web", {"a": ["http:8080"], "b": [8080]})
-    wait_for_endpoint_on_node("web", kwait.cluster.nodes[0])
+    wait_for_endpoint_on_node("web", node)
     wait_for_endpoint_slices("web", lambda slices: all(each["ports"] for each in slices))
     with raises(WaitTimeout, "missing c, not awaited b"):
         wait_for_endpoint_pods("web", ["a", "c"], timeout="500ms")
@@ -78,7 +77,6 @@ def test_pods_and_ports(
     wait_for_endpoint_pods("web", pods[:1])
 
 
-@endpoints
 def test_a_service_that_is_wrong_says_how(
     kwait: Bench,
     wait_for_pod_ready: Wait,
@@ -114,7 +112,6 @@ def test_a_service_that_is_wrong_says_how(
         wait_for_endpoint_count("elsewhere", 1, grace="500ms")
 
 
-@endpoints
 def test_a_pod_that_no_node_takes(kwait: Bench, wait_for_endpoint_count: Wait) -> None:
     """An endpoint that cannot come ends the wait."""
     huge = container(resources={"requests": {"cpu": "1000"}})
@@ -163,7 +160,6 @@ def test_a_service_that_does_not_answer(
         wait_for_service_reachable("hopeless", timeout="1m", grace="1s")
 
 
-@endpoints
 @pytest.mark.parametrize("mode", ["watch", "poll"])
 def test_both_modes(kwait: Bench, wait_for_endpoint_pods: Wait, mode: str) -> None:
     kwait.create(service(), server("a"))

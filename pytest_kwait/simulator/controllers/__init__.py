@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.controllers.account_tokens import AccountTokenSecrets
 from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregation
 from pytest_kwait.simulator.controllers.deployments import DeploymentController
+from pytest_kwait.simulator.controllers.endpoints import (
+    EndpointsController,
+    EndpointSliceController,
+    MirroringController,
+    SelectedPods,
+)
 from pytest_kwait.simulator.controllers.garbage_collector import GarbageCollector
 from pytest_kwait.simulator.controllers.jobs import ExpiryController, JobController
 from pytest_kwait.simulator.controllers.namespaces import NamespaceContents, NamespaceDeletion
@@ -49,6 +55,10 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     DeploymentController(api, replica_sets, pods)
     JobController(api, pods)
     ExpiryController(api)
+    selected = SelectedPods(api)
+    EndpointSliceController(api, selected)
+    EndpointsController(api, selected)
+    MirroringController(api, selected)
     GarbageCollector(api)
     NodeTaints(api)
     PodCleanup(api)

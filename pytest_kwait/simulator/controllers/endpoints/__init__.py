@@ -1,0 +1,19 @@
+"""Endpoints of services: the addresses of the pods that a service selects, in both forms.
+
+What may enter: the controllers of EndpointSlices and of Endpoints, and what they share. They read
+services, pods and nodes, and write nothing but endpoints.
+"""
+
+from __future__ import annotations
+
+from pytest_kwait.simulator.controllers.endpoints.legacy import EndpointsController
+from pytest_kwait.simulator.controllers.endpoints.mirroring import MirroringController
+from pytest_kwait.simulator.controllers.endpoints.selected_pods import SelectedPods
+from pytest_kwait.simulator.controllers.endpoints.slices import EndpointSliceController
+
+__all__ = [
+    "EndpointSliceController",
+    "EndpointsController",
+    "MirroringController",
+    "SelectedPods",
+]
