@@ -108,7 +108,9 @@ class Writes:
         if kind.bucket == "services":
             self._api.addresses.begin_create(new, caller)
         strategy.prepare_create(new)
-        errors = metadata_errors(new, kind) + strategy.validate_create(new)
+        # The rules are those of the version that was asked for.
+        rules = self._api.strategy(requested)
+        errors = metadata_errors(new, kind) + rules.validate_create(new)
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
         if kind.structure is not None:
@@ -175,7 +177,7 @@ class Writes:
                 self._api.addresses.begin_update(new, old, caller)
             strategy.prepare_update(new, old)
             changes = strategy.validate_change(new, old)
-            errors = strategy.validate_update(new, old)
+            errors = self._api.strategy(requested).validate_update(new, old)
         else:
             errors = []
             if kind.bucket == "pods":

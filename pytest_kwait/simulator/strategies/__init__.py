@@ -48,6 +48,7 @@ STRATEGIES = {
     "rolebindings.rbac.authorization.k8s.io": ("access", "BindingStrategy"),
     "roles.rbac.authorization.k8s.io": ("access", "RoleStrategy"),
     "secrets": ("records", "SecretStrategy"),
+    "serviceaccounts": ("records", "AccountStrategy"),
     "services": ("services", "ServiceStrategy"),
     "statefulsets.apps": ("workloads", "StatefulSetStrategy"),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks", "WebhookStrategy"),

@@ -1,64 +1,60 @@
-"""Kinds that hold facts and control nothing: config maps, secrets, events, leases."""
+"""Kinds that hold facts and control nothing: config maps, secrets, events, leases, accounts.
+
+Source: k8s.io/kubernetes pkg/registry/core/{configmap,secret,event,serviceaccount}/strategy.go,
+pkg/registry/coordination/lease/strategy.go.
+"""
 
 from __future__ import annotations
 
 import base64
-import binascii
-import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.status_error import forbidden_field, invalid_value, required
+from pytest_kwait.simulator.objects import annotations_of
+from pytest_kwait.simulator.rules.events import event_change_errors, event_errors
+from pytest_kwait.simulator.rules.records import (
+    config_map_errors,
+    frozen_errors,
+    lease_errors,
+    secret_errors,
+    secret_warnings,
+)
+from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["ConfigMapStrategy", "EventStrategy", "LeaseStrategy", "SecretStrategy"]
+__all__ = [
+    "AccountStrategy",
+    "ConfigMapStrategy",
+    "EventStrategy",
+    "LeaseStrategy",
+    "SecretStrategy",
+]
 
-_KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
-_KEY_RULE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
-    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
-    "'[-._a-zA-Z0-9]+')"
-)
-_IMMUTABLE = "field is immutable when `immutable` is set"
-
-
-def _keys(obj: Obj, field: str) -> list[FieldError]:
-    return [
-        invalid_value(f"{field}[{key}]", key, _KEY_RULE)
-        for key in obj.get(field, {})
-        if not _KEY.match(key)
-    ]
-
-
-def _frozen(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
-    if not old.get("immutable"):
-        return []
-    errors = []
-    if not new.get("immutable"):
-        errors.append(forbidden_field("immutable", _IMMUTABLE))
-    errors += [
-        forbidden_field(field, _IMMUTABLE) for field in fields if new.get(field) != old.get(field)
-    ]
-    return errors
+_MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 
 
 class ConfigMapStrategy(Strategy):
-    """Source: pkg/apis/core/validation.ValidateConfigMap."""
+    """Config maps."""
+
+    looks_at_metadata_again = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Keys have a grammar."""
-        return _keys(obj, "data") + _keys(obj, "binaryData")
+        """Keys have a grammar, and all of it a size."""
+        return config_map_errors(obj)
 
-    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
         """What is immutable stays."""
-        return _frozen(new, old, "data", "binaryData") + self.validate_create(new)
+        return frozen_errors(new, old, "data", "binaryData")
 
 
 class SecretStrategy(Strategy):
-    """Source: pkg/apis/core/v1/conversion.go, pkg/apis/core/validation.ValidateSecret."""
+    """Secrets."""
+
+    looks_at_metadata_again = True
 
     def default(self, obj: Obj) -> None:
         """Text data is encoded into data, which alone is stored."""
@@ -70,68 +66,81 @@ class SecretStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Keys have a grammar, and some types need some keys."""
-        errors = _keys(obj, "data")
-        data = obj.get("data", {})
-        if obj.get("type") == "kubernetes.io/tls":
-            errors += [
-                required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data
-            ]
-        if obj.get("type") == "kubernetes.io/service-account-token":
-            account = "kubernetes.io/service-account.name"
-            if not (obj["metadata"].get("annotations") or {}).get(account):
-                errors.append(required(f"metadata.annotations[{account}]"))
-        if obj.get("type") == "kubernetes.io/dockerconfigjson" and ".dockerconfigjson" not in data:
-            errors.append(required("data[.dockerconfigjson]"))
-        return errors
+        return secret_errors(obj)
 
-    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The type never changes."""
-        errors = _frozen(new, old, "data")
+    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+        """The type never changes, and what is immutable stays."""
+        errors = []
         if new.get("type") != old.get("type"):
             errors.append(invalid_value("type", new.get("type"), "field is immutable"))
-        return errors + self.validate_create(new)
+        return errors + frozen_errors(new, old, "data")
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Certificates that are none."""
+        for text in secret_warnings(obj):
+            caller.warn(text)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Certificates that are none."""
+        del old
+        self.warn_create(new, caller)
 
 
-def decodable(text: str) -> bool:
-    """Whether `text` is base64."""
-    try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
+class AccountStrategy(Strategy):
+    """Service accounts."""
+
+    looks_at_metadata_again = True
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """An annotation that is on its way out."""
+        if _MOUNTABLE in annotations_of(obj):
+            caller.warn(
+                f"metadata.annotations[{_MOUNTABLE}]: deprecated in v1.32+; prefer separate "
+                "namespaces to isolate access to mounted secrets"
+            )
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """The same, where it is new."""
+        if _MOUNTABLE not in annotations_of(old):
+            self.warn_create(new, caller)
 
 
 class EventStrategy(Strategy):
-    """Source: pkg/apis/core/validation/events.go."""
+    """Events, in both of their groups."""
+
+    def default(self, obj: Obj) -> None:
+        """What is learned of events is learned of their older form."""
+        if not self.kind.group:
+            super().default(obj)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """An event is stored beside what it is about."""
-        about = obj.get("involvedObject", {}).get("namespace", "")
-        namespace = obj["metadata"].get("namespace", "")
-        if about != namespace and not (about == "" and namespace in ("default", "kube-system")):
-            return [
-                invalid_value("involvedObject.namespace", about, "does not match event.namespace")
-            ]
-        return []
+        """An event is stored beside what it is about; the newer version asks for more."""
+        return event_errors(obj, newer=bool(self.kind.group))
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """The newer version lets only the series change."""
+        return event_change_errors(new, old, newer=bool(self.kind.group))
 
 
 class LeaseStrategy(Strategy):
-    """Source: pkg/apis/coordination/validation/validation.go."""
+    """Leases."""
+
+    def prepare_create(self, obj: Obj) -> None:
+        """Coordinated election is off by default, and its fields with it."""
+        super().prepare_create(obj)
+        _drop_coordination(obj)
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """The same."""
+        super().prepare_update(new, old)
+        _drop_coordination(new)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Counts are positive."""
-        spec = obj.get("spec", {})
-        errors = []
-        seconds = spec.get("leaseDurationSeconds")
-        if seconds is not None and seconds <= 0:
-            errors.append(
-                invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
-            )
-        transitions = spec.get("leaseTransitions")
-        if transitions is not None and transitions < 0:
-            errors.append(
-                invalid_value(
-                    "spec.leaseTransitions", transitions, "must be greater than or equal to 0"
-                )
-            )
-        return errors
+        return lease_errors(obj)
+
+
+def _drop_coordination(obj: Obj) -> None:
+    spec = obj.get("spec") or {}
+    for field in ("strategy", "preferredHolder"):
+        spec.pop(field, None)

@@ -1,0 +1,162 @@
+"""Config maps, secrets and leases: keys, sizes, and what each type of secret needs.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateConfigMap, ValidateSecret;
+pkg/apis/coordination/validation/validation.go; pkg/registry/core/secret/strategy.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.formats import NEGATIVE, config_key_texts
+from pytest_kwait.simulator.objects import annotations_of
+from pytest_kwait.simulator.status_error import (
+    forbidden_field,
+    invalid_value,
+    required,
+    too_long,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = [
+    "config_map_errors",
+    "frozen_errors",
+    "lease_errors",
+    "secret_errors",
+    "secret_warnings",
+]
+
+_MOST_BYTES = 1 << 20
+_ACCOUNT = "kubernetes.io/service-account.name"
+_FROZEN = "field is immutable when `immutable` is set"
+_NEEDED = {
+    # Types of secrets and the keys that they do not go without.
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+}
+_JSON = {".dockercfg", ".dockerconfigjson"}
+_PEM = re.compile(r"^-----BEGIN (.*)-----$", re.MULTILINE)
+
+
+def _key_errors(keys: Iterable[str], field: str) -> list[FieldError]:
+    return [
+        invalid_value(f"{field}[{key}]", key, text)
+        for key in keys
+        for text in config_key_texts(key)
+    ]
+
+
+def frozen_errors(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
+    """What of an immutable config map or secret was changed."""
+    if not old.get("immutable"):
+        return []
+    errors = [] if new.get("immutable") else [forbidden_field("immutable", _FROZEN)]
+    errors += [
+        forbidden_field(field, _FROZEN) for field in fields if new.get(field) != old.get(field)
+    ]
+    return errors
+
+
+def config_map_errors(obj: Obj) -> list[FieldError]:
+    """What is wrong with a config map."""
+    data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+    errors: list[FieldError] = []
+    for key in data:
+        errors += _key_errors([key], "data")
+        if key in binary:
+            text = "duplicate of key present in binaryData"
+            errors.append(invalid_value(f"data[{key}]", key, text))
+    errors += _key_errors(binary, "binaryData")
+    size = sum(len(text.encode()) for text in data.values())
+    size += sum(len(base64.b64decode(text)) for text in binary.values())
+    return errors if size <= _MOST_BYTES else [*errors, too_long("[]", _MOST_BYTES)]
+
+
+def secret_errors(obj: Obj) -> list[FieldError]:
+    """What is wrong with a secret."""
+    data, kind = obj.get("data") or {}, obj.get("type", "")
+    errors = _key_errors(data, "data")
+    if sum(len(base64.b64decode(text or "")) for text in data.values()) > _MOST_BYTES:
+        errors.append(too_long("data", _MOST_BYTES))
+    if kind == "kubernetes.io/service-account-token" and not annotations_of(obj).get(_ACCOUNT):
+        errors.append(required(f"metadata.annotations[{_ACCOUNT}]"))
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        errors += [required("data[username]"), required("data[password]")]
+    if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
+        errors.append(required("data[ssh-privatekey]"))
+    for key in _NEEDED.get(kind, ()):
+        if key not in data:
+            errors.append(required(f"data[{key}]"))
+        elif key in _JSON and (why := _no_object(base64.b64decode(data[key] or ""))):
+            at = f"data[{key}]"
+            errors.append(invalid_value(at, "<secret contents redacted>", why))
+    return errors
+
+
+def _no_object(content: bytes) -> str:
+    """Why the text is no JSON object, in Go's words; empty if it is one, or null."""
+    text = content.decode(errors="replace")
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :].strip()
+        if not rest or text.strip() in ("{", "["):
+            return "unexpected end of JSON input"
+        where = {
+            "Extra data": "after top-level value",
+            "Expecting ':' delimiter": "after object key",
+            "Expecting property name enclosed in double quotes": (
+                "looking for beginning of object key string"
+            ),
+        }.get(error.msg, "looking for beginning of value")
+        return f"invalid character '{rest[0]}' {where}"
+    if value is None or isinstance(value, dict):
+        return ""
+    name = {str: "string", list: "array", bool: "bool"}.get(type(value), "number")
+    return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
+
+
+def secret_warnings(obj: Obj) -> list[str]:
+    """What is odd about the certificate of a secret: that there is none."""
+    if obj.get("type") != "kubernetes.io/tls":
+        return []
+    data = obj.get("data") or {}
+    for key, wanted, what in (
+        ("tls.crt", "CERTIFICATE", "certificate"),
+        ("tls.key", "PRIVATE KEY", "key"),
+    ):
+        found = _PEM.findall(base64.b64decode(data.get(key) or "").decode(errors="replace"))
+        if not found:
+            return [f"tls: failed to find any PEM data in {what} input"]
+        if not any(kind.endswith(wanted) for kind in found):
+            shown = wanted if what == "certificate" else ""
+            block = (
+                f'"{shown}" PEM block' if shown else 'PEM block with type ending in "PRIVATE KEY"'
+            )
+            return [
+                f"tls: failed to find {block} in {what} input after skipping PEM blocks of the "
+                f"following types: [{' '.join(found)}]"
+            ]
+    return []
+
+
+def lease_errors(obj: Obj) -> list[FieldError]:
+    """What is wrong with a lease."""
+    spec = obj.get("spec") or {}
+    seconds, changes = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    errors = []
+    if seconds is not None and seconds <= 0:
+        at = "spec.leaseDurationSeconds"
+        errors.append(invalid_value(at, seconds, "must be greater than 0"))
+    if changes is not None and changes < 0:
+        errors.append(invalid_value("spec.leaseTransitions", changes, NEGATIVE))
+    return errors
