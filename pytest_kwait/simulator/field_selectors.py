@@ -48,13 +48,22 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "services": ("spec.clusterIP", "spec.type"),
     "jobs.batch": ("status.successful",),
     "replicationcontrollers": ("status.replicas",),
-    "replicasets.apps": ("status.replicas",),
     "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
+    "resourceslices.resource.k8s.io": ("spec.nodeName", "spec.driver"),
 }
-_UNNAMED = frozenset({"jobs.batch", "certificatesigningrequests.certificates.k8s.io"})
+_NAME_ONLY = frozenset(
+    {
+        "certificatesigningrequests.certificates.k8s.io",
+        "namespaces",
+        "nodes",
+        "resourceslices.resource.k8s.io",
+    }
+)
+"""Cluster-wide kinds whose objects cannot be selected by the namespace that they do not have."""
 _COUNTS = frozenset({"status.successful", "status.replicas"})
 _RENAMED = {"status.successful": "status.succeeded"}
 _EVENT_NAMES = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
+_OLD_EVENT_NAMES = ("involvedObject", "reportingComponent", "source")
 
 
 class _Term(NamedTuple):
@@ -141,7 +150,7 @@ def _unescaped(value: str) -> str:
         elif sign == "\\":
             escaped = True
         elif sign in ",=":
-            raise bad_request(f"invalid field selector: unescaped character in value: {sign}")
+            raise bad_request(f"invalid field selector: unescaped character in value: {ord(sign)}")
         else:
             out.append(sign)
     if escaped:
@@ -150,21 +159,25 @@ def _unescaped(value: str) -> str:
 
 
 def _known(field: str, kind: Kind) -> str:
-    if field in _ALWAYS:
+    if field in _ALWAYS and not (field == "metadata.namespace" and kind.bucket in _NAME_ONLY):
         return field
     stored = field
     if kind.qualified == "events.events.k8s.io":
         first, dot, rest = field.partition(".")
+        if first in _OLD_EVENT_NAMES:
+            raise bad_request(f"field label not supported: {field}")
         stored = _EVENT_NAMES.get(first, first) + dot + rest
     if stored in _FIELDS.get(kind.bucket, ()):
         return _RENAMED.get(stored, stored)
     if kind.structure is not None and field in kind.structure.selectable:
         return field
-    if kind.custom:
-        raise bad_request(f"field label not supported: {field}")
-    if kind.bucket in _UNNAMED:
+    if kind.bucket == "jobs.batch":
         raise bad_request(f'field label "{field}" not supported for {kind.kind}')
-    if kind.bucket in _FIELDS:
+    if kind.bucket == "resourceslices.resource.k8s.io":
+        raise bad_request(
+            f"field label not supported for {kind.api_version}, Kind={kind.kind}: {field}"
+        )
+    if kind.custom or kind.bucket in _FIELDS:
         raise bad_request(f"field label not supported: {field}")
     raise bad_request(
         f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

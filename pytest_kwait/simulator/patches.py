@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_kwait.simulator.json_errors import json_error
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.status_error import StatusError, bad_request
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["json_patch", "merge_patch", "read_patch"]
+__all__ = ["json_patch", "merge_patch", "no_map", "read_patch"]
 
 _MOST_OPERATIONS = 10_000
 
 
-def read_patch(data: bytes) -> Any:
+def read_patch(data: bytes, before: str = "error decoding patch: ") -> Any:
     """The patch's JSON.
+
+    Args:
+        data: the patch.
+        before: how the refusal of what is no JSON begins.
 
     Raises:
         StatusError: 400, it is none.
@@ -29,7 +34,13 @@ def read_patch(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"error decoding patch: {error}") from None
+        raise bad_request(f"{before}{json_error(data) or error}") from None
+
+
+def no_map(value: object) -> str:
+    """What Go's JSON reader says of a value that is to be an object and is none."""
+    name = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
 
 
 def merge_patch(target: Any, patch: Any) -> Any:

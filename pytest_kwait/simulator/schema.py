@@ -23,6 +23,7 @@ __all__ = [
     "Form",
     "Shape",
     "Struct",
+    "is_known",
     "learned_defaults",
     "schemas",
     "shape_of",
@@ -254,6 +255,11 @@ def _by_kind() -> dict[tuple[str, str, str], str]:
 def struct_of(group: str, version: str, kind: str) -> Struct:
     """The type of a built-in kind."""
     return _struct(_by_kind()[(group, version, kind)])
+
+
+def is_known(group: str, version: str, kind: str) -> bool:
+    """Whether there is such a built-in kind, served or not."""
+    return (group, version, kind) in _by_kind()
 
 
 @cache

@@ -5,6 +5,7 @@ Source: k8s.io/apimachinery pkg/labels/selector.go, pkg/apis/meta/v1/helpers.go.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,9 @@ class _Requirement:
             case "!=" | "notin":
                 return value is None or value not in self.values
             case _:
-                if value is None or not value.lstrip("+-").isdigit():
+                number, bound = _integer(value or ""), _integer(self.values[0])
+                if number is None or bound is None:
                     return False
-                number, bound = int(value), int(self.values[0])
                 return number > bound if self.operator == ">" else number < bound
 
 
@@ -184,7 +185,8 @@ class _Parser:
             raise _SyntaxError(f"found '{key}', expected: identifier")
         texts = qualified_name_texts(key)
         if texts:
-            raise _SyntaxError(f'<nil>: Invalid value: "{key}": {"; ".join(texts)}')
+            told = "; ".join(texts).replace("a qualified name must", "a valid label key must", 1)
+            raise _SyntaxError(f'<nil>: Invalid value: "{key}": {told}')
         if absent:
             return _Requirement(key, "!", ())
         if self._look() in (_END, ","):
@@ -194,7 +196,7 @@ class _Parser:
             raise _SyntaxError(f"found '{operator}', expected: {_EXPECTED_OPERATORS}")
         values = self._values() if operator in _WORDS else self._exact()
         errors = []
-        if operator in ("<", ">") and not values[0].lstrip("+-").isdigit():
+        if operator in ("<", ">") and _integer(values[0]) is None:
             errors.append(
                 f"values[0]: Invalid value: \"{values[0]}\": for 'Gt', 'Lt' operators, the value "
                 "must be an integer"
@@ -202,9 +204,8 @@ class _Parser:
         for index, value in enumerate(values):
             texts = label_value_texts(value)
             if texts:
-                errors.append(
-                    f'values[{index}][{key}]: Invalid value: "{value}": {"; ".join(texts)}'
-                )
+                shown = json.dumps(value, ensure_ascii=False)
+                errors.append(f"values[{index}][{key}]: Invalid value: {shown}: {'; '.join(texts)}")
         if errors:
             joined = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             raise _SyntaxError(joined)
@@ -248,6 +249,15 @@ class _Parser:
                 return sorted(values)
             else:
                 raise _SyntaxError(f"found '{word}', expected: ',', or identifier")
+
+
+def _integer(text: str) -> int | None:
+    """The whole number of 64 bits that `text` spells, None if it spells none."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def _identifier(word: str) -> bool:

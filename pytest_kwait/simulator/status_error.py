@@ -6,6 +6,7 @@ Source: k8s.io/apimachinery pkg/api/errors/errors.go, pkg/util/validation/field/
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,10 @@ __all__ = [
     "too_many_requests",
     "unauthorized",
     "unsupported_media_type",
+    "verb_not_supported",
 ]
+
+_CONTROL = re.compile(r"\\u00([01][0-9a-f])")
 
 
 class StatusError(Exception):
@@ -153,7 +157,8 @@ def _detailed(text: str, detail: str) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False)
+        return text if value.isprintable() else _CONTROL.sub(r"\\x\1", text)
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -233,6 +238,12 @@ def bad_request(message: str) -> StatusError:
 def unauthorized() -> StatusError:
     """The credentials are not known."""
     return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def verb_not_supported(group: str, plural: str, verb: str) -> StatusError:
+    """The kind is served, but not so."""
+    message = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
+    return StatusError(405, "MethodNotAllowed", message, _details(group, plural, ""))
 
 
 def method_not_allowed() -> StatusError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.patches import no_map
 from pytest_kwait.simulator.schema import Form, Shape
 from pytest_kwait.simulator.status_error import StatusError, bad_request
 from pytest_kwait.simulator.typed_check import go_value
@@ -29,8 +30,10 @@ def strategic_merge(target: Obj, patch: Any, shape: Shape) -> Obj:
     Raises:
         StatusError: 400 for a patch that does not fit the type.
     """
+    if patch is None:
+        patch = {}
     if not isinstance(patch, dict):
-        raise bad_request("error decoding patch: the patch must be an object")
+        raise bad_request(no_map(patch))
     merged: Obj = _merge_object(target, patch, shape)
     return merged
 
@@ -42,7 +45,8 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise bad_request(f"Unknown patch type {directive}")
+        message = f"unknown patch type: {go_value(directive)} in map: {go_value(patch)}"
+        raise StatusError(500, "", message)
     merged: Obj = dict(target) if isinstance(target, dict) else {}
     retained = patch.get(_RETAIN)
     if retained is not None:

@@ -291,7 +291,7 @@ def check_version(strategy: Strategy, metadata: Obj, before: Obj) -> None:
             f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in "
             f"object meta: {before['uid']}",
         )
-    if not version:
+    if not version or not version.strip("0"):
         if strategy.needs_version:
             error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(kind.group, kind.plural, name, [error])

@@ -1,4 +1,4 @@
-"""YAML as the server reads it: no dates, and `y` and `n` are truths.
+"""YAML as the server reads and writes it: no dates, and `y` and `n` are truths.
 
 Source: sigs.k8s.io/yaml, goyaml.v2/resolve.go.
 """
@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["read_yaml"]
+__all__ = ["read_yaml", "write_yaml"]
 
 _TRUTH = re.compile(r"^[yYnN]$")
+_OTHER = re.compile(r"^([yYnN]|[-+]?0o[0-7]+)$")
+"""Texts that the library takes for texts and the server for something else."""
+_TEXT = "tag:yaml.org,2002:str"
 
 
 @cache
@@ -39,7 +42,7 @@ def _loader() -> type[yaml.SafeLoader]:
 
     Loader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
     Loader.yaml_implicit_resolvers = {
-        sign: [rule for rule in rules if not rule[0].endswith(":timestamp")]
+        sign: [rule for rule in rules if not rule[0].endswith((":timestamp", ":value"))]
         for sign, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     for sign in "yYnN":
@@ -77,3 +80,40 @@ def _key(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     return str(key)
+
+
+def write_yaml(value: Any) -> bytes:
+    """`value`, which is decoded JSON, as the server spells it."""
+    import yaml
+
+    return yaml.dump(value, Dumper=_dumper(), allow_unicode=True, sort_keys=True).encode()
+
+
+@cache
+def _dumper() -> type[yaml.SafeDumper]:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """A dumper that quotes texts as the server does."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def _resolved(dumper: Any, value: str) -> Any:
+        return dumper.resolve(yaml.ScalarNode, value, (True, False))
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        style = None
+        if "\n" in value:
+            style = "|"
+        elif _OTHER.match(value) or _resolved(dumper, value) != _TEXT:
+            style = '"'
+        return dumper.represent_scalar(_TEXT, value, style)
+
+    Dumper.add_representer(str, text)
+    Dumper.yaml_implicit_resolvers = {
+        sign: rules
+        for sign, rules in Dumper.yaml_implicit_resolvers.items()
+        if sign not in ("=", "<")
+    }
+    return Dumper

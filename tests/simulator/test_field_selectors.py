@@ -45,13 +45,20 @@ def test_the_one_possible_name_is_known() -> None:
     [
         ("pods", "spec.x=y", "field label not supported: spec.x"),
         ("jobs.batch", "status.active=1", 'field label "status.active" not supported for Job'),
+        ("nodes", "metadata.namespace=n", "field label not supported: metadata.namespace"),
+        (
+            "resourceslices.resource.k8s.io",
+            "spec.x=y",
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.x",
+        ),
+        ("events.events.k8s.io", "source=x", "field label not supported: source"),
         (
             "configmaps",
             "data.a=b",
             '"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"',
         ),
         ("pods", "nope", "invalid selector: 'nope'; can't understand 'nope'"),
-        ("pods", "metadata.name=a=b", "invalid field selector: unescaped character in value: ="),
+        ("pods", "metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
         ("pods", "metadata.name=a\\", "invalid field selector: invalid escape sequence: \\"),
         ("pods", "metadata.name=\\a", "invalid field selector: invalid escape sequence: \\a"),
     ],

@@ -122,5 +122,5 @@ def test_an_item_without_its_key_is_refused() -> None:
 
 
 def test_an_unknown_directive_is_refused() -> None:
-    with pytest.raises(StatusError, match="Unknown patch type nope"):
+    with pytest.raises(StatusError, match=r"unknown patch type: nope in map: map\[\$patch:nope\]"):
         strategic_merge({}, {"$patch": "nope"}, POD)

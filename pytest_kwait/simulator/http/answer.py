@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
+from pytest_kwait.simulator.http.negotiation import negotiate_plain
 from pytest_kwait.simulator.http.tables import partial_object, table
 from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.yaml_text import write_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,12 +20,21 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
-    from pytest_kwait.simulator.status_error import StatusError
     from pytest_kwait.simulator.store import Entry
 
-__all__ = ["failure", "json_answer", "list_answer", "object_answer", "stored_answer", "text_answer"]
+__all__ = [
+    "add_heads",
+    "failure",
+    "fixed_answer",
+    "json_answer",
+    "list_answer",
+    "object_answer",
+    "stored_answer",
+    "text_answer",
+]
 
 _JSON = {"Content-Type": "application/json"}
+_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 _YAML = {"Content-Type": "application/yaml"}
 _encode = msgspec.json.Encoder().encode
 _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
@@ -31,20 +43,35 @@ _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 def json_answer(
     request: ApiRequest, body: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """`body` as JSON, or as YAML where that is what the client takes."""
-    if request.header("Accept").startswith("application/yaml"):
-        return _response(request, _yaml(body), status, {**_YAML, **(headers or {})})
-    return _response(request, _encode(body), status, {**_JSON, **(headers or {})})
+    """`body` as JSON, or as YAML where that is what the client takes.
+
+    Raises:
+        StatusError: 406, the client takes neither.
+    """
+    form = negotiate_plain(request.header("Accept"))
+    return _written(request, form.media, body, status, headers or {})
 
 
-def text_answer(text: str, status: int = 200) -> web.Response:
-    """Plain text."""
-    return web.Response(text=text, status=status, content_type="text/plain")
+def fixed_answer(request: ApiRequest, body: object) -> web.Response:
+    """`body` as JSON, whatever the client takes."""
+    return _written(request, "json", body, 200, {})
+
+
+def text_answer(text: str, status: int = 200, *, nosniff: bool = True) -> web.Response:
+    """Plain text; Go says of errors, and of little else, that they are to be taken as such."""
+    response = web.Response(text=text, status=status, headers=_TEXT)
+    if nosniff:
+        response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
 
 
 def failure(request: ApiRequest, error: StatusError) -> web.Response:
-    """A refusal as a Status object."""
-    return json_answer(request, error.status(), error.code, error.headers)
+    """A refusal as a Status object; in JSON to those who would take nothing that there is."""
+    try:
+        media = negotiate_plain(request.header("Accept")).media
+    except StatusError:
+        media = "json"
+    return _written(request, media, error.status(), error.code, error.headers)
 
 
 def stored_answer(request: ApiRequest, kind: Kind, entry: Entry) -> web.Response:
@@ -60,15 +87,17 @@ def stored_answer(request: ApiRequest, kind: Kind, entry: Entry) -> web.Response
 
 def object_answer(request: ApiRequest, kind: Kind, obj: Obj, status: int = 200) -> web.Response:
     """An object in the version and the form that the client wants."""
-    if obj.get("kind") == "Status":
-        return json_answer(request, obj, status)
     form = request.form
+    if obj.get("kind") == "Status" and obj.get("apiVersion") == "v1":
+        return _written(request, form.media, obj, status, {})
     body = view(kind, obj)
     if form.convert == "Table":
-        body = table(kind, [body], body["metadata"], request.query)
+        body = table(kind, [body], body["metadata"], request.query, version=form.version)
+    elif form.convert == "PartialObjectMetadataList":
+        raise _inconvertible(form.convert, f"is not a list ({_go_type(kind)})")
     elif form.convert:
-        body = partial_object(body)
-    return json_answer(request, body, status)
+        body = partial_object(body, form.version)
+    return _written(request, form.media, body, status, {})
 
 
 def list_answer(
@@ -78,17 +107,18 @@ def list_answer(
     form = request.form
     if form.convert == "Table":
         rows = [view(kind, entry.obj) for entry in entries]
-        return json_answer(request, table(kind, rows, metadata, request.query))
+        shown = table(kind, rows, metadata, request.query, version=form.version)
+        return _written(request, form.media, shown, 200, {})
+    if form.convert == "PartialObjectMetadata":
+        raise _inconvertible(form.convert, f"is a list ({_go_type(kind)}List)")
     if form.convert:
-        return json_answer(
-            request,
-            {
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata,
-                "items": [partial_object(entry.obj) for entry in entries],
-            },
-        )
+        body = {
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": f"meta.k8s.io/{form.version}",
+            "metadata": metadata,
+            "items": [partial_object(entry.obj, form.version) for entry in entries],
+        }
+        return _written(request, form.media, body, 200, {})
     if form.media == "yaml" or kind.custom or not kind.stored:
         items = [view(kind, entry.obj) for entry in entries]
         if kind.custom:
@@ -104,13 +134,33 @@ def list_answer(
             "metadata": metadata,
             "items": items,
         }
-        return json_answer(request, body)
+        return _written(request, form.media, body, 200, {})
     head = _encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
     # Objects are stored with kind and apiVersion in front; items of built-in kinds go without.
     cut = len(_encode({"kind": kind.kind, "apiVersion": kind.api_version}))
     items_raw = b",{".join(entry.raw[cut:] for entry in entries)
     body_raw = b"".join((head[:-1], b',"items":[', b"{" if entries else b"", items_raw, b"]}"))
     return _response(request, body_raw, 200, _JSON)
+
+
+def _inconvertible(wanted: str, why: str) -> StatusError:
+    message = f"you requested {wanted}, but the requested object {why}"
+    return StatusError(406, "NotAcceptable", message)
+
+
+def _go_type(kind: Kind) -> str:
+    """What the server's own program calls an object of the kind."""
+    if kind.custom:
+        return "*unstructured.Unstructured"
+    return f"*{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
+
+
+def _written(
+    request: ApiRequest, media: str, body: object, status: int, headers: Mapping[str, str]
+) -> web.Response:
+    if media == "yaml":
+        return _response(request, write_yaml(body), status, {**_YAML, **headers})
+    return _response(request, _encode(body), status, {**_JSON, **headers})
 
 
 def _response(
@@ -123,7 +173,8 @@ def _response(
         ):
             body = _indented(body, headers)
     response = web.Response(body=body, status=status, headers=headers)
-    add_warnings(response, request.caller)
+    if request.caller.warnings:
+        _add_warnings(response, request.caller)
     return response
 
 
@@ -133,14 +184,19 @@ def _indented(body: bytes, headers: Mapping[str, str]) -> bytes:
     return body
 
 
-def add_warnings(response: web.StreamResponse, caller: Caller) -> None:
-    """Tell the client what it was warned of."""
+def add_heads(response: web.StreamResponse, request: ApiRequest) -> None:
+    """Say what each answer says beside its content, warnings among it where it is a stream.
+
+    Source: k8s.io/apiserver pkg/endpoints/filters/{cachecontrol,audit_init}.go.
+    """
+    heads = response.headers
+    heads["Audit-Id"] = request.audit_id
+    heads.setdefault("Cache-Control", "no-cache, private")
+    if not isinstance(response, web.Response):
+        _add_warnings(response, request.caller)
+
+
+def _add_warnings(response: web.StreamResponse, caller: Caller) -> None:
     for text in caller.warnings:
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{escaped}"')
-
-
-def _yaml(body: object) -> bytes:
-    import yaml
-
-    return yaml.safe_dump(body, sort_keys=True).encode()

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.simulator.http.answer import failure, json_answer, text_answer
+from pytest_kwait.simulator.http.answer import add_heads, failure, json_answer, text_answer
 from pytest_kwait.simulator.http.auth import Gate
 from pytest_kwait.simulator.http.discovery import serve_discovery
 from pytest_kwait.simulator.http.handlers import Resources
+from pytest_kwait.simulator.http.health import serve_health
 from pytest_kwait.simulator.http.openapi import serve_openapi
+from pytest_kwait.simulator.http.paths import serve_paths
 from pytest_kwait.simulator.http.request import ApiRequest, parse_target
 from pytest_kwait.simulator.http.subresources import SubResources
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.status_error import StatusError, method_not_allowed
 
 if TYPE_CHECKING:
     import ssl
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["ApiServer"]
 
 _MOST_BODY = 3 * 1024 * 1024
-_HEALTH = ("healthz", "livez", "readyz")
 _BACKLOG = 1024
-_KEYS = "openid/v1/jwks"
+_CONFIGURATION, _KEYS = ".well-known/openid-configuration", "openid/v1/jwks"
 _CACHED = {"Cache-Control": "public, max-age=3600"}
 
 
@@ -84,41 +85,41 @@ class ApiServer:
         """Answer one request."""
         request = ApiRequest(http)
         try:
-            target = parse_target(request.path)
-            self._gate.identify(request, target)
-            self._gate.authorize(request, target)
-            if target is not None:
-                answer = await self._resources.handle(request, target)
-            else:
-                answer = self._plain(request)
-            if answer is not None:
-                return answer
+            answer = await self._answer(request)
         except StatusError as error:
-            return failure(request, error)
-        return text_answer("404 page not found\n", 404)
+            answer = failure(request, error)
+        if not answer.prepared:
+            add_heads(answer, request)
+        return answer
+
+    async def _answer(self, request: ApiRequest) -> web.StreamResponse:
+        target = parse_target(request.path)
+        self._gate.identify(request, target)
+        self._gate.authorize(request, target)
+        if target is not None:
+            answer = await self._resources.handle(request, target)
+        else:
+            answer = self._plain(request)
+        return text_answer("404 page not found\n", 404) if answer is None else answer
 
     def _plain(self, request: ApiRequest) -> web.Response | None:
-        path = request.path.strip("/")
-        name = path.partition("/")[0]
-        if name in _HEALTH:
-            if "verbose" in request.query:
-                return text_answer(f"[+]ping ok\n[+]etcd ok\n{name} check passed\n")
-            return text_answer("ok")
-        if not path:
-            paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
-            return web.json_response({"paths": paths})
+        kinds = self._api.kinds
         return (
-            serve_discovery(request, self._api.kinds)
-            or serve_openapi(request, self._api.kinds)
-            or self._issuer(request, path)
+            serve_health(request)
+            or serve_paths(request, kinds)
+            or serve_discovery(request, kinds)
+            or serve_openapi(request, kinds)
+            or self._issuer(request, request.path.strip("/"))
         )
 
     def _issuer(self, request: ApiRequest, path: str) -> web.Response | None:
         """What others need to check tokens of service accounts by themselves."""
-        if path == ".well-known/openid-configuration":
+        if path not in (_CONFIGURATION, _KEYS):
+            return None
+        if request.method != "GET":
+            raise method_not_allowed()
+        if path == _CONFIGURATION:
             facts = self._api.accounts.discovery(f"https://{request.header('Host')}/{_KEYS}")
             return json_answer(request, facts, headers=_CACHED)
-        if path == _KEYS:
-            media = {"Content-Type": "application/jwk-set+json"}
-            return json_answer(request, self._api.accounts.key_set, headers={**_CACHED, **media})
-        return None
+        media = {"Content-Type": "application/jwk-set+json"}
+        return json_answer(request, self._api.accounts.key_set, headers={**_CACHED, **media})

@@ -6,17 +6,22 @@ Source: k8s.io/apimachinery pkg/runtime/serializer, k8s.io/apiserver pkg/endpoin
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from pytest_kwait.simulator.json_errors import json_error
 from pytest_kwait.simulator.objects import Repeated
 from pytest_kwait.simulator.protobuf import MAGIC, decode_envelope
+from pytest_kwait.simulator.schema import is_known
 from pytest_kwait.simulator.status_error import (
     StatusError,
     bad_request,
+    invalid,
+    not_supported,
     unsupported_media_type,
 )
+from pytest_kwait.simulator.validation import delete_option_errors
 from pytest_kwait.simulator.yaml_text import read_yaml
 
 if TYPE_CHECKING:
@@ -24,20 +29,25 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["MEDIA_TYPES", "read_body", "read_delete_options", "read_object"]
+__all__ = ["MEDIA_TYPES", "kind_error", "read_body", "read_delete_options", "read_object"]
 
 MEDIA_TYPES = (
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
 )
-_OPTION_FIELDS = (
-    "gracePeriodSeconds",
-    "orphanDependents",
-    "propagationPolicy",
-    "dryRun",
-    "preconditions",
-)
+_PROTOBUF = MEDIA_TYPES[2]
+_NO_JSON = "couldn't get version/kind; json parse error: "
+_SCHEME = "pkg/runtime/scheme.go:111"
+_SHOWN = 30
+"""Bytes of a body that an error shows."""
+_OPTION_FIELDS: dict[str, tuple[type, str]] = {
+    "gracePeriodSeconds": (int, "int64"),
+    "orphanDependents": (bool, "bool"),
+    "propagationPolicy": (str, "v1.DeletionPropagation"),
+    "dryRun": (list, "[]string"),
+    "preconditions": (dict, "v1.Preconditions"),
+}
 
 
 async def read_body(request: ApiRequest) -> bytes:
@@ -47,7 +57,16 @@ async def read_body(request: ApiRequest) -> bytes:
 
 
 def _media_type(request: ApiRequest) -> str:
-    return request.header("Content-Type").partition(";")[0].strip() or "application/json"
+    """The body's media type.
+
+    Raises:
+        StatusError: 415 for one that is not read.
+    """
+    given = request.header("Content-Type")
+    media = given.partition(";")[0].strip().lower() if given else MEDIA_TYPES[0]
+    if media not in MEDIA_TYPES:
+        raise unsupported_media_type(", ".join(MEDIA_TYPES))
+    return media
 
 
 async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False) -> Obj:
@@ -63,76 +82,93 @@ async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False
     """
     data = await read_body(request)
     media = _media_type(request)
-    if media not in MEDIA_TYPES:
-        raise unsupported_media_type(", ".join(MEDIA_TYPES))
     obj: Any
-    if media == "application/vnd.kubernetes.protobuf" or data.startswith(MAGIC):
-        obj = decode_envelope(data)
-    elif media == "application/yaml":
-        obj, repeated = _yaml(data)
-        if repeated and request.query.get("fieldValidation") == "Strict":
-            repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(repeated)]
-        request.caller.complaints = repeated
-    else:
-        obj = _json(data, kind)
-        if request.query.get("fieldValidation") != "Ignore":
-            obj = _with_repetitions(obj, data)
-    if not isinstance(obj, dict):
-        name = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
-        raise bad_request(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {name} into Go "
-            'value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind '
-            'string "json:\\"kind,omitempty\\"" }'
-        )
-    if not any_kind:
-        _check_kind(obj, kind, data)
-    return obj
+    try:
+        if media == _PROTOBUF or data.startswith(MAGIC):
+            obj = _protobuf(data)
+        elif media == "application/yaml":
+            obj, repeated = _yaml(data)
+            if repeated and request.query.get("fieldValidation") == "Strict":
+                repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(repeated)]
+            request.caller.complaints = repeated
+        else:
+            obj = _json(data)
+            if request.query.get("fieldValidation") != "Ignore":
+                obj = _with_repetitions(obj, data)
+        obj = _with_types(obj)
+        if not any_kind:
+            _check_kind(obj, kind, data)
+    except _Unreadable as error:
+        raise _unrecognized(kind, data, str(error)) from None
+    return cast("Obj", obj)
 
 
-def _json(data: bytes, kind: Kind) -> Any:
+class _Unreadable(Exception):
+    pass
+
+
+def _json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _unrecognized(kind, data, _json_error(data)) from None
+        why = json_error(data) or "invalid UTF-8"
+        raise _Unreadable(f"{_NO_JSON}{why}") from None
+
+
+def _protobuf(data: bytes) -> Any:
+    if not data.startswith(MAGIC):
+        raise _Unreadable(
+            "provided data does not appear to be a protobuf message, expected prefix "
+            f"[{' '.join(map(str, MAGIC))}]"
+        )
+    return decode_envelope(data)
+
+
+def _with_types(obj: Any) -> Obj:
+    """`obj` as an object whose kind and version can be told."""
+    if obj is None:
+        return {}
+    if not isinstance(obj, dict):
+        name = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
+        raise _Unreadable(
+            f"{_NO_JSON}json: cannot unmarshal {name} into Go value of type struct {{ APIVersion "
+            'string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+    for field in ("apiVersion", "kind"):
+        value = obj.get(field)
+        if value is not None and not isinstance(value, str):
+            names = {list: "array", dict: "object", bool: "bool"}
+            raise _Unreadable(
+                f"{_NO_JSON}json: cannot unmarshal {names.get(type(value), 'number')} into Go "
+                f"struct field .{field} of type string"
+            )
+    version = obj.get("apiVersion") or ""
+    if version.count("/") > 1:
+        raise _Unreadable(f"unexpected GroupVersion string: {version}")
+    return obj
 
 
 def _unrecognized(kind: Kind, data: bytes, why: str) -> StatusError:
-    shown = data.decode(errors="replace") or "<empty>"
     return bad_request(
-        f"the object provided is unrecognized (must be of type {kind.kind}): {why} ({shown})"
+        f"the object provided is unrecognized (must be of type {kind.kind}): {why} "
+        f"({_summary(data)})"
     )
 
 
-def _json_error(data: bytes) -> str:
-    text = data.decode(errors="replace")
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.pos >= len(text.rstrip()):
-            found = "unexpected end of JSON input"
-        else:
-            sign = text[error.pos]
-            found = f"invalid character '{sign}' {_expectation(error, text)}"
-        return "couldn't get version/kind; json parse error: " + found
-    return "couldn't get version/kind; json parse error: invalid UTF-8"
-
-
-def _expectation(error: json.JSONDecodeError, text: str) -> str:
-    before = text[: error.pos].rstrip()
-    if error.msg.startswith("Expecting property name"):
-        return "looking for beginning of object key string"
-    if error.msg.startswith("Expecting ':'"):
-        return "after object key"
-    if error.msg.startswith("Expecting ','"):
-        return "after object key:value pair" if before.count("{") else "after array element"
-    return "looking for beginning of value"
+def _summary(data: bytes) -> str:
+    """The beginning of a body, readable where it begins like an object."""
+    if not data:
+        return "<empty>"
+    start = data[:_SHOWN]
+    text = start.decode(errors="replace") if data[0] == ord("{") else start.hex()
+    return f"{text} ..." if len(data) > _SHOWN else text
 
 
 def _yaml(data: bytes) -> tuple[Any, list[str]]:
     try:
         return read_yaml(data)
     except ValueError as error:
-        raise bad_request(str(error)) from None
+        raise _Unreadable(str(error)) from None
 
 
 def _with_repetitions(obj: Any, data: bytes) -> Any:
@@ -156,69 +192,92 @@ def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
     if kind.custom and not (version and name):
         missing = "apiVersion" if name else "Kind"
         text = data.decode(errors="replace")
-        raise _unrecognized(kind, data, f"Object '{missing}' is missing in '{text}'")
-    for field, value in (("apiVersion", version), ("kind", name)):
-        if value is not None and not isinstance(value, str):
-            why = f"couldn't get version/kind; json parse error: {field} is no string"
-            raise _unrecognized(kind, data, why)
-    given = version or kind.api_version
-    if name and name != kind.kind and given == kind.api_version:
+        raise _Unreadable(f"Object '{missing}' is missing in '{text}'")
+    why = kind_error(kind, version or kind.api_version, name or kind.kind)
+    if why:
+        given = (version or kind.api_version).rpartition("/")[2]
+        raise bad_request(
+            f'{name or kind.kind} in version "{given}" cannot be handled as a {kind.kind}: {why}'
+        )
+
+
+def kind_error(kind: Kind, version: str, name: str) -> str:
+    """Why what says to be `name` of `version` is no object of `kind`; empty if it is one."""
+    if (version, name) == (kind.api_version, kind.kind):
+        return ""
+    group, _, short = version.rpartition("/")
+    if is_known(group, short, name) or (version, name) == ("v1", "List"):
         package = kind.group.partition(".")[0] or "core"
-        raise bad_request(
-            f'{name} in version "{kind.version}" cannot be handled as a {kind.kind}: converting '
-            f"({kind.version}.{name}) to ({package}.{kind.kind}): unknown conversion"
-        )
-    if given != kind.api_version:
-        raise bad_request(
-            f'{name or kind.kind} in version "{given.rpartition("/")[2]}" cannot be handled as a '
-            f'{kind.kind}: no kind "{name or kind.kind}" is registered for version "{given}" in '
-            'scheme "pkg/runtime/scheme.go:111"'
-        )
+        return f"converting ({short}.{name}) to ({package}.{kind.kind}): unknown conversion"
+    return _unregistered(name, version)
+
+
+def _unregistered(name: str, version: str) -> str:
+    return f'no kind "{name}" is registered for version "{version}" in scheme "{_SCHEME}"'
 
 
 async def read_delete_options(request: ApiRequest) -> Obj:
     """The options of a deletion, from the body or else from the query.
 
     Raises:
-        StatusError: 400 or 415 for a body that is none.
+        StatusError: 400 or 415 for a body that is none, 422 for options that do not exist.
     """
     data = await read_body(request)
+    options = _options_in_body(request, data) if data.strip() else _options_in_query(request)
+    errors = delete_option_errors(options)
+    dry_run = options.get("dryRun") or []
+    if any(value != "All" for value in dry_run):
+        errors.append(not_supported("dryRun", dry_run, ["All"]))
+    if errors:
+        raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
+    request.caller.dry_run = bool(dry_run)
+    return {name: options[name] for name in _OPTION_FIELDS if options.get(name) is not None}
+
+
+def _options_in_query(request: ApiRequest) -> Obj:
     options: Obj = {}
-    if data.strip():
-        media = _media_type(request)
-        if media not in MEDIA_TYPES:
-            raise unsupported_media_type(", ".join(MEDIA_TYPES))
-        if data.startswith(MAGIC):
-            options = decode_envelope(data)
+    grace = request.number("gracePeriodSeconds")
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    if "orphanDependents" in request.query:
+        options["orphanDependents"] = request.flag("orphanDependents")
+    if "propagationPolicy" in request.query:
+        options["propagationPolicy"] = request.query["propagationPolicy"]
+    preconditions = {
+        name: request.query[f"preconditions.{name}"]
+        for name in ("uid", "resourceVersion")
+        if request.query.get(f"preconditions.{name}")
+    }
+    if preconditions:
+        options["preconditions"] = preconditions
+    dry_run = [value for name, value in request.queries if name == "dryRun"]
+    if dry_run:
+        options["dryRun"] = dry_run
+    return options
+
+
+def _options_in_body(request: ApiRequest, data: bytes) -> Obj:
+    media = _media_type(request)
+    try:
+        if media == _PROTOBUF or data.startswith(MAGIC):
+            options = _protobuf(data)
         elif media == "application/yaml":
             options, _ = _yaml(data)
         else:
-            try:
-                options = msgspec.json.decode(data)
-            except msgspec.DecodeError:
-                raise bad_request(_json_error(data)) from None
-        if not isinstance(options, dict):
-            raise bad_request("the body of a deletion must be DeleteOptions")
-    else:
-        grace = request.number("gracePeriodSeconds")
-        if grace is not None:
-            options["gracePeriodSeconds"] = grace
-        if "orphanDependents" in request.query:
-            options["orphanDependents"] = request.flag("orphanDependents")
-        if request.query.get("propagationPolicy"):
-            options["propagationPolicy"] = request.query["propagationPolicy"]
-        preconditions = {
-            name: request.query[f"preconditions.{name}"]
-            for name in ("uid", "resourceVersion")
-            if request.query.get(f"preconditions.{name}")
-        }
-        if preconditions:
-            options["preconditions"] = preconditions
-    dry_run = options.get("dryRun")
-    if dry_run:
-        request.caller.dry_run = "All" in dry_run
-    if request.query.get("dryRun") == "All":
-        request.caller.dry_run = True
-    if not isinstance(options.get("gracePeriodSeconds", 0), int):
-        raise StatusError(400, "BadRequest", "gracePeriodSeconds is no number")
-    return {name: options[name] for name in _OPTION_FIELDS if options.get(name) is not None}
+            options = _json(data)
+        options = _with_types(options)
+    except _Unreadable as error:
+        raise bad_request(str(error)) from None
+    name = options.get("kind") or "DeleteOptions"
+    if name != "DeleteOptions":
+        raise bad_request(_unregistered(name, options.get("apiVersion") or "v1"))
+    for field, (kind, shown) in _OPTION_FIELDS.items():
+        value = options.get(field)
+        if value is not None and type(value) is not kind:
+            names = {list: "array", dict: "object", bool: "bool", str: "string"}
+            found = names.get(type(value)) or f"number{f' {value}' if kind is int else ''}"
+            raise bad_request(
+                f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of "
+                f"type {shown}"
+            )
+    return options

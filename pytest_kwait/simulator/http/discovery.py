@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
-from pytest_kwait.simulator.http.answer import json_answer
-from pytest_kwait.simulator.status_error import resource_not_found
+from pytest_kwait.simulator.http.answer import fixed_answer, json_answer
+from pytest_kwait.simulator.http.negotiation import (
+    AGGREGATED,
+    PRODUCED,
+    check_produced,
+    negotiate_discovery,
+)
+from pytest_kwait.simulator.status_error import method_not_allowed, resource_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +27,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind, Registry, SubResource
 
-__all__ = ["serve_discovery"]
-
-_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+__all__ = ["groups", "serve_discovery"]
 
 
 def serve_discovery(request: ApiRequest, kinds: Registry) -> web.Response | None:
@@ -32,13 +36,18 @@ def serve_discovery(request: ApiRequest, kinds: Registry) -> web.Response | None
     Raises:
         StatusError: 404 for a version that a known group does not have.
     """
-    parts = request.path.strip("/").split("/")
+    parts = request.path.removeprefix("/").rstrip("/").split("/")
+    accept = request.header("Accept")
     match parts:
         case ["version"]:
-            return json_answer(request, kinds.version)
-        case ["api" | "apis"] if "APIGroupDiscoveryList" in request.header("Accept"):
+            _check_route(request, ("application/json",))
+            return fixed_answer(request, kinds.version)
+        case ["version", *_]:
+            raise resource_not_found()
+        case ["api" | "apis"] if negotiate_discovery(accept):
             return _aggregated(request, kinds, parts[0])
         case ["api"]:
+            _check_route(request, PRODUCED)
             server = request.header("Host")
             addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server}]
             return json_answer(
@@ -68,6 +77,17 @@ def serve_discovery(request: ApiRequest, kinds: Registry) -> web.Response | None
             return None
 
 
+def _check_route(request: ApiRequest, produced: tuple[str, ...]) -> None:
+    """Hold method and Accept header to those of a route.
+
+    Raises:
+        StatusError: 405 for anything but GET, 406 for a form that it does not have.
+    """
+    if request.method != "GET":
+        raise method_not_allowed()
+    check_produced(request.header("Accept"), produced)
+
+
 def groups(kinds: Registry) -> list[Obj]:
     """The groups that are served, custom ones last."""
     listed = []
@@ -93,6 +113,7 @@ def _resources(request: ApiRequest, kinds: Registry, group: str, version: str) -
     served = kinds.served(group, version)
     if served is None:
         raise resource_not_found()
+    _check_route(request, PRODUCED)
     body: Obj = {"kind": "APIResourceList"}
     if group:
         body["apiVersion"] = "v1"
@@ -156,9 +177,9 @@ def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response
             "items": items,
         }
     )
-    tag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
+    tag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
     headers = {
-        "Content-Type": _AGGREGATED,
+        "Content-Type": AGGREGATED,
         "ETag": tag,
         "Vary": "Accept",
         "Cache-Control": "public",

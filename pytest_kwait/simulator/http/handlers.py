@@ -16,10 +16,18 @@ from pytest_kwait.simulator.http.answer import (
 )
 from pytest_kwait.simulator.http.bindings import serve_binding
 from pytest_kwait.simulator.http.bodies import read_delete_options, read_object
+from pytest_kwait.simulator.http.components import (
+    COMPONENTS,
+    component_status,
+    component_statuses,
+)
 from pytest_kwait.simulator.http.list_options import read_options
-from pytest_kwait.simulator.http.listing import page, wait_for_revision
+from pytest_kwait.simulator.http.listing import find_page, parse_revision, wait_for_revision
+from pytest_kwait.simulator.http.negotiation import PRODUCED, STREAMED, check_produced
 from pytest_kwait.simulator.http.patching import patch_object
 from pytest_kwait.simulator.http.reviews import Reviews
+from pytest_kwait.simulator.http.tables import check_table
+from pytest_kwait.simulator.http.timeouts import check_timeout
 from pytest_kwait.simulator.http.watch import serve_watch
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.status_error import (
@@ -27,6 +35,7 @@ from pytest_kwait.simulator.status_error import (
     bad_request,
     method_not_allowed,
     resource_not_found,
+    verb_not_supported,
 )
 from pytest_kwait.simulator.store import key_of
 
@@ -48,7 +57,11 @@ _JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_DEPRECATED = {
+    COMPONENTS: "v1 ComponentStatus is deprecated in v1.19+",
+    "endpoints": ("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+}
 
 
 def check_name(obj: Obj, name: str, namespace: str) -> None:
@@ -62,12 +75,16 @@ def check_name(obj: Obj, name: str, namespace: str) -> None:
         metadata = obj["metadata"] = {}
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")
-    given = metadata.get("name") or name
+    given = metadata.get("name")
+    if not given:
+        raise bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be "
+            "provided"
+        )
     if given != name:
         raise bad_request(
             f"the name of the object ({given}) does not match the name on the URL ({name})"
         )
-    metadata["name"] = name
     if namespace:
         there = metadata.get("namespace") or namespace
         if there != namespace:
@@ -99,7 +116,6 @@ class Resources:
             StatusError: the request is refused.
         """
         served = self._api.kinds.served(target.group, target.version)
-        verb = _verb(request, target)
         if served is None:
             if any(group == target.group for group, _ in self._api.kinds.group_versions()):
                 raise resource_not_found()
@@ -107,21 +123,17 @@ class Resources:
         kind = served.get(target.resource)
         if kind is None or (target.subresource and target.subresource not in kind.subresources):
             raise resource_not_found()
+        if target.rest and target.subresource != "proxy":
+            raise resource_not_found()
+        if "timeout" in request.query:
+            check_timeout(request)
         if target.subresource:
             return await self._subresources.handle(request, kind, target)
-        if (
-            kind.namespaced
-            and target.namespace is None
-            and (target.name or request.method == "POST")
-        ):
-            if target.name:
-                raise resource_not_found()
-            if "get" in kind.verbs:
-                raise method_not_allowed()
-        if not kind.namespaced and target.namespace is not None:
-            raise resource_not_found()
-        if verb not in kind.verbs:
-            raise method_not_allowed()
+        verb = _verb(request, kind, target)
+        if kind.bucket in _DEPRECATED:
+            request.caller.warn(_DEPRECATED[kind.bucket])
+        produced = STREAMED if verb in ("list", "watch") else PRODUCED
+        check_produced(request.header("Accept"), produced)
         return await self._verb(request, kind, target, verb)
 
     async def _verb(
@@ -144,20 +156,47 @@ class Resources:
                 return await self._delete_collection(request, kind, target)
 
     async def _get(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
-        await wait_for_revision(self._api, request.query.get("resourceVersion", ""))
+        if request.form.convert == "Table":
+            check_table(request.query)
+        if request.query:
+            await self._check_get(request)
+        if kind.bucket == COMPONENTS:
+            return object_answer(request, kind, component_status(target.name))
         entry = self._api.entry(kind, target.name, target.namespace or "")
         return stored_answer(request, kind, entry)
 
+    async def _check_get(self, request: ApiRequest) -> None:
+        """Hold the query of a GET of one object to what there is.
+
+        Raises:
+            StatusError: 400, 500 or 504, it asks for something else.
+        """
+        if request.query.get("export", "").lower() in ("1", "t", "true"):
+            raise bad_request(
+                "the export parameter, deprecated since v1.14, is no longer supported"
+            )
+        try:
+            revision = parse_revision(request.query.get("resourceVersion", ""))
+        except ValueError as error:
+            raise StatusError(500, "", str(error)) from None
+        await wait_for_revision(self._api, revision)
+
     async def _list(self, request: ApiRequest, kind: Kind, target: Target) -> web.StreamResponse:
+        # An Accept header that cannot be met is refused before anything else.
+        if request.form.convert == "Table":
+            check_table(request.query)
         options = read_options(request, kind, name=target.name, watch=target.watch)
-        _ = request.form  # an Accept header that cannot be met is refused before anything is sent
         if options.watch:
+            if "watch" not in kind.verbs:
+                raise verb_not_supported(kind.group, kind.plural, "watch")
             return await serve_watch(self._api, request, kind, target.namespace, options)
-        await wait_for_revision(self._api, options.version)
-        found = page(self._api, kind, target.namespace, options)
+        if kind.bucket == COMPONENTS:
+            return list_answer(request, kind, component_statuses(options), {})
+        found = await find_page(self._api, kind, target.namespace, options)
         return list_answer(request, kind, found.entries, found.metadata)
 
     async def _create(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+        _ = request.form
         caller = request.writer()
         if kind.bucket == "bindings":
             return await serve_binding(self._api, request, target)
@@ -171,6 +210,7 @@ class Resources:
         return object_answer(request, kind, stored, 201)
 
     async def _update(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+        _ = request.form
         caller = request.writer()
         obj = await read_object(request, kind)
         check_name(obj, target.name, target.namespace or "")
@@ -185,6 +225,7 @@ class Resources:
         return object_answer(request, kind, stored)
 
     async def _delete(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+        _ = request.form
         options = await read_delete_options(request)
         if (
             kind.bucket == "jobs.batch"
@@ -204,9 +245,10 @@ class Resources:
     async def _delete_collection(
         self, request: ApiRequest, kind: Kind, target: Target
     ) -> web.Response:
+        _ = request.form
         options = await read_delete_options(request)
         chosen = read_options(request, kind)
-        found = page(self._api, kind, target.namespace, chosen)
+        found = await find_page(self._api, kind, target.namespace, chosen)
         for entry in found.entries:
             try:
                 await consulted(request.caller, self._deletion(request, kind, entry.obj, options))
@@ -224,20 +266,35 @@ class Resources:
         )
 
 
-def _verb(request: ApiRequest, target: Target) -> str:
-    method = request.method
-    if method in ("GET", "HEAD"):
-        if target.watch:
-            return "watch"
-        if target.name:
-            return "get"
-        return "watch" if request.flag("watch") else "list"
-    if method == "DELETE":
-        return "delete" if target.name else "deletecollection"
-    if method == "POST" and target.name and not target.subresource:
+def _verb(request: ApiRequest, kind: Kind, target: Target) -> str:
+    """What is asked of the kind.
+
+    Raises:
+        StatusError: 404 where no route leads, 405 where one does, but not by this method.
+    """
+    method, named = request.method, bool(target.name)
+    if kind.namespaced is (target.namespace is None) and (
+        named or not kind.namespaced or not ({"list", "create"} & set(kind.verbs))
+    ):
+        raise resource_not_found()
+    if named and "get" not in kind.verbs:
+        raise resource_not_found()
+    if target.watch:
+        if "watch" not in kind.verbs:
+            raise resource_not_found()
+        if method != "GET":
+            raise method_not_allowed()
+        return "watch"
+    everywhere = kind.namespaced and target.namespace is None
+    if method == "GET":
+        verb = "get" if named else "list"
+    elif method == "DELETE":
+        verb = "delete" if named else "deletecollection"
+    else:
+        verb = _VERBS.get(method, "")
+    misplaced = (method == "POST" and named) or (method in ("PUT", "PATCH") and not named)
+    if everywhere and method != "GET" and "get" in kind.verbs:
+        misplaced = True
+    if misplaced or verb not in kind.verbs:
         raise method_not_allowed()
-    if method in ("PUT", "PATCH") and not target.name:
-        raise method_not_allowed()
-    if method not in _VERBS:
-        raise method_not_allowed()
-    return _VERBS[method]
+    return verb

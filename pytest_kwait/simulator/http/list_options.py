@@ -6,14 +6,20 @@ Source: k8s.io/apimachinery pkg/apis/meta/internalversion/{defaults,validation}.
 from __future__ import annotations
 
 import base64
-import json
+import binascii
+import posixpath
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pytest_kwait.simulator.field_selectors import FieldSelector, parse_fields
+from pytest_kwait.simulator.json_errors import json_error
 from pytest_kwait.simulator.selectors import LabelSelector, parse_labels
 from pytest_kwait.simulator.status_error import (
     FieldError,
+    StatusError,
     bad_request,
     forbidden_field,
     invalid,
@@ -82,9 +88,10 @@ def read_options(
         fields = parse_fields(f"metadata.name={name}", kind)
     watch = watch or request.flag("watch")
     initial: bool | None = None
-    if query.get("sendInitialEvents"):
+    if "sendInitialEvents" in query:
         initial = request.flag("sendInitialEvents")
     version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    limit, timeout = request.number("limit"), request.number("timeoutSeconds")
     if watch and initial is None and not match and version in ("", "0"):
         initial, match = True, "NotOlderThan"
     token = query.get("continue", "")
@@ -100,12 +107,12 @@ def read_options(
         fields=fields,
         version=version,
         match=match,
-        limit=request.number("limit") or 0,
+        limit=max(limit or 0, 0),
         token=token,
         watch=watch,
         bookmarks=request.flag("allowWatchBookmarks"),
         initial_events=initial,
-        timeout=request.number("timeoutSeconds"),
+        timeout=timeout,
     )
 
 
@@ -150,23 +157,71 @@ def _watch_errors(match: str, initial: bool | None, token: str) -> list[FieldErr
 
 def continue_token(revision: int, last_key: str) -> str:
     """The token that goes on after `last_key` in the state of `revision`; -1 for any state."""
-    content = {"v": "meta.k8s.io/v1", "rv": revision, "start": f"{last_key}\0"}
-    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+    content = {"v": _TOKEN_VERSION, "rv": revision, "start": f"{last_key}\0"}
+    return base64.urlsafe_b64encode(msgspec.json.encode(content)).decode().rstrip("=")
 
 
 def read_continue(token: str) -> tuple[int, str]:
-    """Revision and last key of a token.
+    """Revision and first key of a token.
 
     Raises:
         StatusError: 400, it is none that this server made.
+
+    Source: k8s.io/apiserver pkg/storage/continue.go, DecodeContinue.
     """
+    content = _token_content(token)
+    version = content.get("v") or ""
+    if version != _TOKEN_VERSION:
+        raise _bad_token(f"server does not recognize this encoded version {version}")
+    revision, start = content.get("rv") or 0, content.get("start") or ""
+    if revision == 0:
+        raise _bad_token(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
+    if not start:
+        raise _bad_token(f"encoded start key empty (version {_TOKEN_VERSION})")
+    rooted = start if start.startswith("/") else f"/{start}"
+    if posixpath.normpath(rooted) != rooted:
+        raise _bad_token(start)
+    return revision, rooted[1:]
+
+
+_TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - names a format
+_TOKEN_TYPES = {"v": (str, "string"), "rv": (int, "int64"), "start": (str, "string")}
+
+
+def _token_content(token: str) -> dict[str, Any]:
+    sign = re.search(r"[^A-Za-z0-9_-]", token)
+    if sign or len(token) % 4 == 1:
+        at = sign.start() if sign else len(token) - 1
+        raise _bad_token(f"illegal base64 data at input byte {at}")
     try:
-        content = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        if content["v"] != "meta.k8s.io/v1":
-            raise bad_request(
-                "invalid continue token: continue key is not valid: server does not recognize "
-                f'this encoded version "{content["v"]}"'
+        data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        content = msgspec.json.decode(data)
+    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError):
+        raise _bad_token(json_error(data)) from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise _bad_token(
+            f"json: cannot unmarshal {_go_name(content)} into Go value of type "
+            "storage.continueToken"
+        )
+    for name, (kind, shown) in _TOKEN_TYPES.items():
+        value = content.get(name)
+        if value is not None and type(value) is not kind:
+            raise _bad_token(
+                f"json: cannot unmarshal {_go_name(value)} into Go struct field "
+                f"continueToken.{name} of type {shown}"
             )
-        return int(content["rv"]), str(content["start"]).rstrip("\0")
-    except (ValueError, KeyError, TypeError) as error:
-        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
+    return content
+
+
+def _go_name(value: object) -> str:
+    """What Go's JSON reader calls a value of a wrong type."""
+    if isinstance(value, float):
+        return f"number {value}"
+    names = {str: "string", bool: "bool", dict: "object", list: "array"}
+    return names.get(type(value), "number")
+
+
+def _bad_token(why: str) -> StatusError:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")

@@ -5,7 +5,7 @@ Source: k8s.io/apiserver pkg/storage/etcd3/store.go, pkg/storage/cacher/cacher.g
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import async_sleep
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.store import Entry
 
-__all__ = ["Page", "page", "wait_for_revision"]
+__all__ = ["PATIENCE", "Page", "find_page", "parse_revision", "wait_for_revision"]
 
-_PATIENCE = 3.0
+PATIENCE = 3.0
+"""Seconds that a state which is yet to come is waited for."""
 _PAUSE = 0.02
 _COMPACTED = (
     "The provided continue parameter is too old to display a consistent list result. You can "
@@ -54,70 +55,113 @@ class Page:
         self.metadata = metadata
 
 
-async def wait_for_revision(api: ClusterApi, version: str) -> None:
-    """Return once the cluster's state is as new as `version`.
+def parse_revision(version: str) -> int:
+    """The revision that `version` spells; 0 for any state.
 
     Raises:
-        StatusError: 504 if that takes too long, 400 if `version` is no revision.
+        ValueError: it spells none; the text is the server's own.
     """
-    if version in ("", "0"):
-        return
-    if not version.isdigit():
-        error = invalid_value(
-            "resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        )
-        raise StatusError(400, "BadRequest", f"invalid resource version: {error}")
-    asked, waited = int(version), 0.0
-    while asked > api.store.revision:
-        if waited >= _PATIENCE:
-            raise too_large_resource_version(asked, api.store.revision)
+    if not version:
+        return 0
+    if not (version.isascii() and version.isdigit()):
+        why = "invalid syntax"
+    elif int(version) < 2**64:
+        return int(version)
+    else:
+        why = "value out of range"
+    wrong = f'strconv.ParseUint: parsing "{version}": {why}'
+    raise ValueError(str(invalid_value("resourceVersion", version, wrong)))
+
+
+async def wait_for_revision(api: ClusterApi, revision: int, patience: float = PATIENCE) -> None:
+    """Return once the cluster's state is as new as `revision`.
+
+    Raises:
+        StatusError: 504 if that takes more than `patience` seconds.
+    """
+    waited = 0.0
+    while revision > api.store.revision:
+        if waited >= patience:
+            raise too_large_resource_version(revision, api.store.revision)
         await async_sleep(_PAUSE)
         waited += _PAUSE
 
 
-def page(api: ClusterApi, kind: Kind, namespace: str | None, options: ListOptions) -> Page:
-    """The page that `options` ask for.
+async def find_page(
+    api: ClusterApi, kind: Kind, namespace: str | None, options: ListOptions
+) -> Page:
+    """The page that `options` ask for, once the cluster's state is new enough for it.
 
     Raises:
-        StatusError: 400 or 422 for a bad token, 410 for a state that is no longer kept.
+        StatusError: 400 for what is no revision or token, 410 for a state that is no longer kept,
+            504 for one that is yet to come.
     """
-    store = api.store
+    if options.token and options.version not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    try:
+        asked = parse_revision(options.version)
+    except ValueError as error:
+        raise bad_request(f"invalid resource version: {error}") from None
     start = ""
-    revision = store.revision
     if options.token:
-        if options.version not in ("", "0"):
-            raise bad_request("specifying resource version is not allowed when using continue")
         asked, start = read_continue(options.token)
-        if asked > 0:
-            revision = asked
-            try:
-                entries = store.entries_at(kind.bucket, revision, namespace)
-            except StatusError:
-                raise StatusError(
-                    410,
-                    "Expired",
-                    _COMPACTED,
-                    metadata={"continue": continue_token(-1, start)},
-                ) from None
-        else:
-            entries = store.entries(kind.bucket, namespace)
-    elif (
-        options.match == "Exact" or (options.limit and not options.match)
-    ) and options.version not in ("", "0"):
-        revision = int(options.version)
+    await wait_for_revision(api, asked)
+    return _page(api, kind, namespace, options, asked, start)
+
+
+def _page(
+    api: ClusterApi,
+    kind: Kind,
+    namespace: str | None,
+    options: ListOptions,
+    asked: int,
+    start: str,
+) -> Page:
+    store = api.store
+    prefix = f"{namespace}/" if namespace and kind.namespaced else ""
+    revision = store.revision
+    if start and asked > 0:
+        revision = asked
+        try:
+            entries = store.entries_at(kind.bucket, revision, namespace)
+        except StatusError:
+            rest = {"continue": continue_token(-1, start.rstrip("\0"))}
+            raise StatusError(410, "Expired", _COMPACTED, metadata=rest) from None
+    elif asked > 0 and (options.match == "Exact" or (options.limit and not options.match)):
+        revision = asked
         entries = store.entries_at(kind.bucket, revision, namespace)
     else:
         entries = store.entries(kind.bucket, namespace)
     if start:
-        keys = [entry.key for entry in entries]
-        entries = entries[bisect_right(keys, start) :]
-    limit = 0 if options.version == "0" and not options.match else options.limit
-    metadata: Obj = {"resourceVersion": str(revision)}
+        entries = entries[bisect_left([entry.key for entry in entries], prefix + start) :]
+    # The watch cache answers what may be of any time, and knows no pages.
+    any_time = options.version == "0" and options.match != "Exact"
+    return _cut(entries, options, revision, prefix, 0 if any_time else options.limit)
+
+
+def _cut(
+    entries: Sequence[Entry], options: ListOptions, revision: int, prefix: str, limit: int
+) -> Page:
+    """The first `limit` of `entries` that are wanted.
+
+    Whether anything follows is told by the objects that are there, wanted or not.
+    """
+    chosen: Sequence[Entry] = entries
+    last = len(entries) - 1
     if options.selective:
-        entries = [entry for entry in entries if options.selects(entry)]
-    if limit and len(entries) > limit:
-        metadata["continue"] = continue_token(revision, entries[limit - 1].key)
+        chosen = wanted = []
+        for at, entry in enumerate(entries):
+            if options.selects(entry):
+                wanted.append(entry)
+                if limit and len(wanted) == limit:
+                    last = at
+                    break
+    elif limit and len(entries) > limit:
+        chosen, last = entries[:limit], limit - 1
+    metadata: Obj = {"resourceVersion": str(revision)}
+    if last + 1 < len(entries):
+        key = entries[last].key.removeprefix(prefix)
+        metadata["continue"] = continue_token(revision, key)
         if not options.selective:
             metadata["remainingItemCount"] = len(entries) - limit
-        entries = entries[:limit]
-    return Page(entries, metadata)
+    return Page(chosen, metadata)

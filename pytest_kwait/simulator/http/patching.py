@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.apply import apply_object, read_apply
 from pytest_kwait.simulator.http.answer import object_answer
-from pytest_kwait.simulator.http.bodies import read_body
+from pytest_kwait.simulator.http.bodies import kind_error, read_body
 from pytest_kwait.simulator.kind_view import view
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.patches import json_patch, merge_patch, read_patch
+from pytest_kwait.simulator.patches import json_patch, merge_patch, no_map, read_patch
 from pytest_kwait.simulator.schema import shape_of
 from pytest_kwait.simulator.status_error import (
     StatusError,
@@ -76,15 +76,14 @@ def patched(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
     Raises:
         StatusError: 400 or 422, it cannot be patched so.
     """
-    patch = read_patch(data)
+    patch = read_patch(data, "" if media == STRATEGIC else "error decoding patch: ")
     if media == JSON:
         result = json_patch(clone(target), patch)
     elif media == MERGE:
+        if patch is None:
+            raise bad_request("Invalid JSON Patch")
         if not isinstance(patch, dict):
-            raise bad_request(
-                "error decoding patch: json: cannot unmarshal array into Go value of type "
-                "map[string]interface {}"
-            )
+            raise bad_request(f"error decoding patch: {no_map(patch)}")
         result = merge_patch(target, patch)
     else:
         result = strategic_merge(target, patch, shape_of(kind.group, kind.version, kind.kind))
@@ -101,6 +100,7 @@ async def patch_object(
     Raises:
         StatusError: the patch is refused.
     """
+    _ = request.form
     caller = request.writer()
     media = read_patch_form(request, kind)
     data = await read_body(request)
@@ -131,7 +131,8 @@ def _patch(
         raise bad_request(
             f"the name of the object ({given}) does not match the name on the URL ({target.name})"
             if given
-            else "name must be provided"
+            else f"the name of the object ({target.name} based on URL) was undeterminable: "
+            "name must be provided"
         )
     if metadata.get("namespace", target.namespace) != target.namespace:
         raise bad_request(
@@ -169,13 +170,18 @@ def _decoded(
 
     A strategic merge patch is shown as it was sent, any other as what it made of the object.
     """
+    why = ""
+    if strategic is None and not kind.custom:
+        version, name = result.get("apiVersion"), result.get("kind")
+        why = kind_error(kind, version or kind.api_version, name or kind.kind)
     try:
-        return api.decode(kind, result, caller)
+        if not why:
+            return api.decode(kind, result, caller)
     except StatusError as error:
         why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
         if not why:
             raise
-        text = json.dumps(result, separators=(",", ":"), sort_keys=True)
-        if strategic is not None:
-            text = go_value(read_patch(strategic))
-        raise invalid("", "", "", [invalid_value("patch", text, why)]) from None
+    text = json.dumps({name: result[name] for name in sorted(result)}, separators=(",", ":"))
+    if strategic is not None:
+        text = go_value(read_patch(strategic))
+    raise invalid("", "", "", [invalid_value("patch", text, why)])

@@ -1,30 +1,37 @@
 """What a request asks for, read from its path, its query and its headers.
 
-Source: k8s.io/apiserver pkg/endpoints/request/requestinfo.go,
-pkg/endpoints/handlers/negotiation/negotiate.go.
+Source: k8s.io/apiserver pkg/endpoints/request/requestinfo.go, k8s.io/apimachinery
+pkg/runtime/conversion.go.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 from pytest_kwait.simulator.caller import Caller
+from pytest_kwait.simulator.http.negotiation import negotiate
+from pytest_kwait.simulator.names import new_uid
 from pytest_kwait.simulator.status_error import (
+    FieldError,
     bad_request,
     invalid,
-    not_acceptable,
+    invalid_value,
     not_supported,
+    too_long,
 )
 
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest
 
-__all__ = ["ApiRequest", "Form", "Target", "negotiate", "parse_target"]
+    from pytest_kwait.simulator.http.negotiation import Form
 
-_ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+__all__ = ["SPECIAL_VERBS", "ApiRequest", "Target", "integer", "parse_target", "truth"]
+
+SPECIAL_VERBS = ("proxy", "watch")
+"""Verbs that once stood in paths; only the latter still leads somewhere."""
 _CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
 """What follows a namespace's own name and is no resource in it."""
 _MANAGER_MAX = 128
@@ -47,17 +54,21 @@ class Target:
 @lru_cache(maxsize=4096)
 def parse_target(path: str) -> Target | None:
     """The resource that `path` names, None for a path that names none."""
-    parts = path.strip("/").split("/")
+    parts = path.removeprefix("/").rstrip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) > 3:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
-    watch = rest[0] == "watch" and len(rest) > 1
+    if len(rest) == 1 and rest[0] in SPECIAL_VERBS:
+        return None
+    watch = rest[0] == "watch"
     if watch:
         rest = rest[1:]
-    names = [unquote(part) for part in rest]
+    # A slash that is written as %2F parts names all the same.
+    names = unquote("/".join(rest)).split("/")
+    rest = rest if len(rest) == len(names) else names
     namespace: str | None = None
     if names[0] == "namespaces" and len(names) > 2 and names[2] not in _CLUSTER_SUBRESOURCES:
         namespace, names, rest = names[1], names[2:], rest[2:]
@@ -71,48 +82,6 @@ def parse_target(path: str) -> Target | None:
         rest="/".join(rest[3:]),
         watch=watch,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The form that an answer is to have."""
-
-    media: Literal["json", "yaml"] = "json"
-    convert: Literal["", "Table", "PartialObjectMetadata"] = ""
-    stream: bool = False
-
-
-@lru_cache(maxsize=256)
-def negotiate(accept: str) -> Form:
-    """The first form of an Accept header that the server has.
-
-    Raises:
-        StatusError: 406, it has none of them.
-    """
-    if not accept:
-        return Form()
-    for clause in accept.split(","):
-        media, *parameters = (part.strip() for part in clause.split(";"))
-        values = {
-            name.strip(): value.strip()
-            for name, _, value in (parameter.partition("=") for parameter in parameters)
-        }
-        wanted = values.get("as", "")
-        if wanted:
-            if values.get("g") != "meta.k8s.io" or values.get("v") not in ("v1", "v1beta1"):
-                continue
-            if wanted not in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
-                continue
-        convert: Literal["", "Table", "PartialObjectMetadata"] = ""
-        if wanted == "Table":
-            convert = "Table"
-        elif wanted:
-            convert = "PartialObjectMetadata"
-        if media in ("application/json", "*/*", "application/*"):
-            return Form("json", convert, values.get("stream") == "watch")
-        if media == "application/yaml":
-            return Form("yaml", convert)
-    raise not_acceptable(_ACCEPTED)
 
 
 class ApiRequest:
@@ -133,14 +102,22 @@ class ApiRequest:
     def query(self) -> dict[str, str]:
         """The query's parameters; of several values the first one."""
         found: dict[str, str] = {}
-        for name, value in parse_qsl(self.query_text, keep_blank_values=True):
+        for name, value in self.queries:
             found.setdefault(name, value)
         return found
 
     @property
     def queries(self) -> list[tuple[str, str]]:
-        """The query's parameters with all their values."""
-        return parse_qsl(self.query_text, keep_blank_values=True)
+        """The query's parameters with all their values; those with a semicolon do not count."""
+        text = self.query_text
+        if ";" in text:
+            text = "&".join(pair for pair in text.split("&") if ";" not in pair)
+        return parse_qsl(text, keep_blank_values=True)
+
+    @cached_property
+    def audit_id(self) -> str:
+        """What the request is known by: as its client says, or made up."""
+        return self.header("Audit-ID") or new_uid()
 
     def header(self, name: str) -> str:
         """A header's value, empty without the header."""
@@ -157,8 +134,8 @@ class ApiRequest:
         return negotiate(self.header("Accept"))
 
     def flag(self, name: str) -> bool:
-        """Whether a parameter is set to something true."""
-        return self.query.get(name, "").lower() in ("1", "t", "true")
+        """Whether a parameter is there and not set to something false."""
+        return name in self.query and truth(self.query[name])
 
     def number(self, name: str) -> int | None:
         """A parameter's whole number, None without the parameter.
@@ -166,13 +143,9 @@ class ApiRequest:
         Raises:
             StatusError: 400, it is none.
         """
-        text = self.query.get(name, "")
-        if not text:
+        if name not in self.query:
             return None
-        try:
-            return int(text)
-        except ValueError:
-            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        return integer(self.query[name])
 
     def writer(self) -> Caller:
         """The caller with what the query says about how to write.
@@ -181,11 +154,15 @@ class ApiRequest:
             StatusError: 400 or 422, it says something that does not exist.
         """
         caller, query = self.caller, self.query
+        if not query:
+            caller.manager = _manager_of(self.header("User-Agent"))
+            caller.field_validation = "Warn"
+            return caller
         manager = query.get("fieldManager", "")
-        dry_run = query.get("dryRun", "")
-        errors = []
-        if dry_run and dry_run != "All":
-            errors.append(not_supported("dryRun", [dry_run], ["All"]))
+        dry_run = [value for name, value in self.queries if name == "dryRun"]
+        errors = _manager_errors(manager)
+        if any(value != "All" for value in dry_run):
+            errors.append(not_supported("dryRun", dry_run, ["All"]))
         validation = query.get("fieldValidation", "")
         if validation not in ("", "Ignore", "Warn", "Strict"):
             errors.append(
@@ -195,7 +172,7 @@ class ApiRequest:
             kinds = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
             raise invalid("meta.k8s.io", kinds.get(self.method, "DeleteOptions"), "", errors)
         caller.manager = manager or _manager_of(self.header("User-Agent"))
-        caller.dry_run = dry_run == "All"
+        caller.dry_run = bool(dry_run)
         if validation == "Ignore":
             caller.field_validation = "Ignore"
         elif validation == "Strict":
@@ -209,3 +186,35 @@ def _manager_of(user_agent: str) -> str:
     """The field manager of a client that names none: its program, as its user agent has it."""
     name = user_agent.partition("/")[0][:_MANAGER_MAX]
     return name or "unknown"
+
+
+def _manager_errors(manager: str) -> list[FieldError]:
+    """What is wrong with the name of a field manager."""
+    if len(manager.encode()) > _MANAGER_MAX:
+        return [too_long("fieldManager", _MANAGER_MAX)]
+    for at, sign in enumerate(manager):
+        if not sign.isprintable():
+            why = f"invalid character U+{ord(sign):04X} (at position {at})"
+            return [invalid_value("fieldManager", manager, why)]
+    return []
+
+
+def truth(text: str) -> bool:
+    """Whether a parameter of this text is true: all are but `0` and `false`."""
+    return text != "0" and text.lower() != "false"
+
+
+def integer(text: str) -> int:
+    """The whole number of 64 bits that `text` spells.
+
+    Raises:
+        StatusError: 400, it spells none.
+    """
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        why = "invalid syntax"
+    elif abs(int(digits)) < 2**63:
+        return int(text)
+    else:
+        why = "value out of range"
+    raise bad_request(f'strconv.ParseInt: parsing "{text}": {why}')

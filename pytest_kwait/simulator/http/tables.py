@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.http.columns import BUILT_IN, GENERIC, Columns
 from pytest_kwait.simulator.http.custom_columns import custom_columns
+from pytest_kwait.simulator.status_error import bad_request, invalid_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["partial_object", "row", "table"]
+__all__ = ["check_table", "partial_object", "row", "table"]
+
+_INCLUDED = ("None", "Metadata", "Object")
 
 
-def partial_object(obj: Obj) -> Obj:
+def partial_object(obj: Obj, version: str = "v1") -> Obj:
     """The object's metadata as an object of its own."""
     return {
         "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": f"meta.k8s.io/{version}",
         "metadata": obj["metadata"],
     }
 
@@ -36,12 +39,26 @@ def columns_of(kind: Kind) -> Columns:
     return BUILT_IN.get(kind.bucket, GENERIC)
 
 
-def row(kind: Kind, obj: Obj, include: str) -> Obj:
+def check_table(query: Mapping[str, str]) -> None:
+    """Hold what a table's rows are to include to what there is.
+
+    Raises:
+        StatusError: 400, it is none of that.
+    """
+    include = query.get("includeObject", "")
+    if include not in ("", *_INCLUDED):
+        wrong = invalid_value(
+            "includeObject", include, "must be 'Metadata', 'Object', 'None', or empty"
+        )
+        raise bad_request(f"Unable to convert to Table as requested: {wrong}")
+
+
+def row(kind: Kind, obj: Obj, include: str, version: str = "v1") -> Obj:
     """An object's row."""
     cells: list[Any] = columns_of(kind).cells(obj)
     if include == "None":
         return {"cells": cells, "object": None}
-    return {"cells": cells, "object": obj if include == "Object" else partial_object(obj)}
+    return {"cells": cells, "object": obj if include == "Object" else partial_object(obj, version)}
 
 
 def table(
@@ -51,14 +68,15 @@ def table(
     query: Mapping[str, str],
     *,
     headed: bool = True,
+    version: str = "v1",
 ) -> Obj:
     """The table of `objects`; a watch heads only its first one."""
     include = query.get("includeObject", "")
     kept = ("resourceVersion", "continue", "remainingItemCount")
     return {
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": f"meta.k8s.io/{version}",
         "metadata": {key: metadata[key] for key in kept if key in metadata},
         "columnDefinitions": columns_of(kind).definitions if headed else None,
-        "rows": [row(kind, obj, include) for obj in objects],
+        "rows": [row(kind, obj, include, version) for obj in objects],
     }

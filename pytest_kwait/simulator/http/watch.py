@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
-from pytest_kwait.simulator.http.answer import add_warnings
+from pytest_kwait.simulator.http.answer import add_heads
+from pytest_kwait.simulator.http.listing import PATIENCE, parse_revision, wait_for_revision
+from pytest_kwait.simulator.http.negotiation import negotiate_stream
 from pytest_kwait.simulator.http.tables import partial_object, table
 from pytest_kwait.simulator.kind_view import view
 from pytest_kwait.simulator.status_error import StatusError
@@ -66,25 +68,30 @@ async def serve_watch(
     """Send changes until the time is over or the client is gone.
 
     Raises:
-        StatusError: 500 for a resourceVersion that is none, as upstream.
+        StatusError: 500 for a resourceVersion that is none, as upstream, 406 for a form that
+            events do not have.
     """
-    if options.version and not options.version.isdigit():
-        message = (
-            f'resourceVersion: Invalid value: "{options.version}": strconv.ParseUint: parsing '
-            f'"{options.version}": invalid syntax'
-        )
-        raise StatusError(500, "", message)
-    response = web.StreamResponse(
-        headers={"Content-Type": _content_type(request), "Cache-Control": "no-cache, private"}
-    )
-    add_warnings(response, request.caller)
+    try:
+        revision = parse_revision(options.version)
+    except ValueError as error:
+        raise StatusError(500, "", str(error)) from None
+    negotiate_stream(request.header("Accept"))
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    add_heads(response, request)
     response.enable_chunked_encoding()
-    stream = _Stream(api, request, kind, namespace, options)
+    stream = _Stream(api, request, kind, namespace, options, revision)
     await response.prepare(request.http)
     if request.http.transport is None:
         return response
-    stream.start(request.http.transport)
     seconds = options.timeout or random.uniform(_SHORTEST, 2 * _SHORTEST)  # noqa: S311 - spread
+    if options.initial_events:
+        try:
+            await wait_for_revision(api, revision, min(PATIENCE, seconds))
+        except StatusError as error:
+            stream.fail(request.http.transport, error)
+            await response.write_eof()
+            return response
+    stream.start(request.http.transport)
     try:
         await stream.run(float(seconds))
     finally:
@@ -93,13 +100,6 @@ async def serve_watch(
         return response
     await response.write_eof()
     return response
-
-
-def _content_type(request: ApiRequest) -> str:
-    if request.form.convert:
-        name = "Table" if request.form.convert == "Table" else "PartialObjectMetadata"
-        return f"application/json;as={name};g=meta.k8s.io;v=v1;stream=watch"
-    return "application/json"
 
 
 class _Stream:
@@ -112,16 +112,19 @@ class _Stream:
         kind: Kind,
         namespace: str | None,
         options: ListOptions,
+        revision: int,
     ) -> None:
         self._api = api
+        self._revision = revision
         self._kind = kind
         self._prefix = f"{namespace}/" if namespace and kind.namespaced else ""
         self._options = options
         self._convert = request.form.convert
+        self._version = request.form.version
         self._query = request.query
         self._headed = True
         self._plain = not self._convert and kind.stored and not kind.custom
-        self._view = f"{kind.api_version}|{self._convert}"
+        self._view = f"{kind.api_version}|{self._convert}|{self._version}|"
         self._out: list[bytes] = []
         self._planned = False
         self._done = asyncio.Event()
@@ -140,25 +143,29 @@ class _Stream:
         """Send what there is, and follow what comes."""
         self._transport = transport
         options, store = self._options, self._api.store
-        if options.initial_events or (
-            options.initial_events is None and options.version in ("", "0")
-        ):
-            for entry in store.entries(self._kind.bucket):
+        if options.initial_events or (options.initial_events is None and not self._revision):
+            namespace = self._prefix[:-1] or None
+            for entry in store.entries(self._kind.bucket, namespace):
                 if self._wanted(entry):
                     self._emit("ADDED", entry)
             if options.initial_events and options.bookmarks:
                 self._bookmark(initial=True)
-        elif options.version not in ("", "0"):
+        elif self._revision:
             try:
-                for change in store.since(self._kind.bucket, int(options.version)):
+                for change in store.since(self._kind.bucket, self._revision):
                     self._on_change(change)
             except StatusError as error:
-                self._out.append(_framed("ERROR", _encode(error.status())))
-                self._flush()
-                self._done.set()
+                self.fail(transport, error)
                 return
         self._flush()
         self._unsubscribe = store.watch(self._kind.bucket, self._on_change)
+
+    def fail(self, transport: asyncio.Transport, error: StatusError) -> None:
+        """Send why there is nothing to follow, and end."""
+        self._transport = transport
+        self._out.append(_framed("ERROR", _encode(error.status())))
+        self._flush()
+        self._done.set()
 
     async def run(self, seconds: float) -> None:
         """Return when the time is over or the stream has ended; bookmarks go out meanwhile."""
@@ -210,6 +217,9 @@ class _Stream:
             self._send(self._framed_object("DELETED", last))
 
     def _emit(self, event: str, entry: Entry) -> None:
+        if self._convert == "PartialObjectMetadataList":
+            self._done.set()  # an event is no list: upstream ends without a word
+            return
         if self._convert == "Table" and self._headed:
             self._send(self._framed_object(event, entry.obj))
             return
@@ -224,10 +234,17 @@ class _Stream:
     def _framed_object(self, event: str, obj: Obj) -> bytes:
         body = view(self._kind, obj)
         if self._convert == "Table":
-            body = table(self._kind, [body], body["metadata"], self._query, headed=self._headed)
+            body = table(
+                self._kind,
+                [body],
+                body["metadata"],
+                self._query,
+                headed=self._headed,
+                version=self._version,
+            )
             self._headed = False
         elif self._convert:
-            body = partial_object(body)
+            body = partial_object(body, self._version)
         return _framed(event, _encode(body))
 
     def _bookmark(self, *, initial: bool = False) -> None:
@@ -237,21 +254,20 @@ class _Stream:
         obj: Obj = {
             "kind": self._kind.kind,
             "apiVersion": self._kind.api_version,
-            "metadata": {**metadata, "creationTimestamp": None},
+            "metadata": metadata,
         }
-        del obj["metadata"]["creationTimestamp"]
         if self._convert == "Table":
             body: Obj = {
                 "kind": "Table",
-                "apiVersion": "meta.k8s.io/v1",
+                "apiVersion": f"meta.k8s.io/{self._version}",
                 "metadata": {"resourceVersion": metadata["resourceVersion"]},
                 "columnDefinitions": None,
-                "rows": [{"cells": [], "object": {**partial_object(obj)}}],
+                "rows": [{"cells": [], "object": partial_object(obj, self._version)}],
             }
             self._out.append(_framed("BOOKMARK", _encode(body)))
             return
         if self._convert:
-            obj = partial_object(obj)
+            obj = partial_object(obj, self._version)
         self._out.append(_framed("BOOKMARK", _encode(obj)))
 
     # -- bytes
