@@ -12,7 +12,6 @@ EMBEDDED_LACKS = {
     "service proxy": "it forwards nothing to services",
     "port-forward": "it forwards no ports",
     "StatefulSet": "it has no controller for stateful sets",
-    "DaemonSet": "it has no controller for daemon sets",
     "PersistentVolume": "it binds no volumes",
     "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",

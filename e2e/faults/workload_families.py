@@ -116,14 +116,12 @@ class DaemonSetWait(Family):
 
     title = "daemon set"
     watches = 2
-    needs = ("DaemonSet",)
 
     def prepare(self) -> None:
-        """Create it, of pods that no scheduler looks at."""
-        spec = {
-            "selector": {"matchLabels": {"app": self.name}},
-            "template": template(self.name),
-        }
+        """Create it for one node, of pods that no scheduler looks at."""
+        made = template(self.name)
+        made["spec"]["nodeSelector"] = {"kubernetes.io/hostname": self.place.node}
+        spec = {"selector": {"matchLabels": {"app": self.name}}, "template": made}
         head = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": self.name}}
         self.place.create(DAEMON_SETS, {**head, "spec": spec})
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from e2e.raising import raises
 from e2e.workloads.manifest import hold_to_quota
 from e2e.workloads.sets import TYPO, daemon_set
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
     Wait = Callable[..., Any]
 
-pytestmark = pytest.mark.needs("DaemonSet")
 
 NOWHERE = {"example.com/no-node-has": "this"}
 

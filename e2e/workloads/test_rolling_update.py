@@ -69,7 +69,7 @@ def test_three_pods_one_by_one(kwait: Bench, kwait_rolling_update: Callable[...,
         replica_set("web", 2),
         deployment("web", 2),
         pytest.param(stateful_set("web", 2), marks=pytest.mark.needs("StatefulSet")),
-        pytest.param(daemon_set("web"), marks=pytest.mark.needs("DaemonSet")),
+        daemon_set("web"),
     ],
     ids=lambda made: made["kind"],
 )
@@ -78,7 +78,7 @@ def test_strictly_each_replacement_is_ready_before_the_next_deletion(
 ) -> None:
     """A pod is told by its UID: a stateful set gives the old names to the new ones."""
     target = f"{made['kind']}/web"
-    count = made["spec"].get("replicas") or 1
+    count = made["spec"].get("replicas") or len(kwait.cluster.nodes)
     kwait.create(made)
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=count)
     before = {each["metadata"]["uid"] for each in kwait.list("pods")}

@@ -61,7 +61,6 @@ def test_a_missed_progress_deadline(kwait: Bench, wait_for_rollout_status: Wait)
         wait_for_rollout_status("deployment/huge", timeout="2m", grace="3s")
 
 
-@pytest.mark.needs("DaemonSet")
 def test_daemon_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
     kwait.apply(set_of("DaemonSet", "agent"))
     first = wait_for_rollout_status("ds/agent")["status"]
@@ -84,7 +83,7 @@ def test_stateful_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
         wait_for_rollout_status("statefulset/db", timeout="2m", grace=0)
 
 
-@pytest.mark.needs("DaemonSet", "StatefulSet")
+@pytest.mark.needs("StatefulSet")
 @pytest.mark.parametrize("kind", ["DaemonSet", "StatefulSet"])
 def test_only_rolling_updates_have_a_status(
     kwait: Bench, wait_for_rollout_status: Wait, kind: str

@@ -54,7 +54,6 @@ def test_stateful_sets_are_scaled_and_restarted(kwait: Bench) -> None:
     assert not uids(before) & uids(kwait.list("pods"))
 
 
-@pytest.mark.needs("DaemonSet")
 def test_daemon_sets_are_restarted(kwait: Bench) -> None:
     kwait.create_and_wait(daemon_set("agent"))
     before = kwait.list("pods")

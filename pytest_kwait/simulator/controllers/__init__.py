@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.account_tokens import AccountTokenSecrets
 from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregation
+from pytest_kwait.simulator.controllers.daemon_sets import DaemonSetController
 from pytest_kwait.simulator.controllers.deployments import DeploymentController
 from pytest_kwait.simulator.controllers.endpoints import (
     EndpointsController,
@@ -53,6 +54,8 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     ReplicaController(api, REPLICATION_CONTROLLERS, pods)
     ReplicaController(api, REPLICA_SETS, pods)
     DeploymentController(api, replica_sets, pods)
+    revisions = Dependents(api, "controllerrevisions.apps")
+    DaemonSetController(api, pods, revisions)
     JobController(api, pods)
     ExpiryController(api)
     selected = SelectedPods(api)

@@ -31,6 +31,7 @@ __all__ = [
 
 _MISMATCH = "`selector` does not match template `labels`"
 _IMMUTABLE = "field is immutable"
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class WorkloadStrategy(Strategy):
@@ -164,7 +165,17 @@ class DaemonSetStrategy(WorkloadStrategy):
         """The template's own generation starts with the set."""
         super().prepare_create(obj)
         annotations = obj["metadata"].setdefault("annotations", {})
-        annotations.setdefault("deprecated.daemonset.template.generation", "1")
+        annotations.setdefault(_TEMPLATE_GENERATION, "1")
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """The template's own generation counts its changes."""
+        super().prepare_update(new, old)
+        before = old["metadata"].get("annotations", {}).get(_TEMPLATE_GENERATION, "0")
+        number = int(before) if before.isdigit() else 0
+        if new["spec"].get("template") != old["spec"].get("template"):
+            number += 1
+        if number:
+            new["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = str(number)
 
 
 class ControllerStrategy(WorkloadStrategy):

@@ -1,0 +1,107 @@
+"""The templates that a DaemonSet has had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.daemon_sets.placement import HASH_LABEL, KIND
+from pytest_kwait.simulator.controllers.deployments.arithmetic import template_hash
+from pytest_kwait.simulator.controllers.histories import (
+    REVISIONS,
+    by_age,
+    next_number,
+    numbered,
+    template_data,
+)
+from pytest_kwait.simulator.controllers.ownership import controller_reference
+from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.controllers.ownership import Dependents
+
+__all__ = ["Revisions"]
+
+_SETS = "daemonsets.apps"
+
+
+class Revisions:
+    """Finds or makes them.
+
+    Args:
+        api: the cluster.
+        revisions: its ControllerRevisions by owner.
+
+    Source: kube-controller-manager, daemon/update.go, `constructHistory`, `cleanupHistory`.
+    """
+
+    def __init__(self, api: ClusterApi, revisions: Dependents) -> None:
+        self._api = api
+        self._revisions = revisions
+
+    def of(self, daemon_set: Obj) -> tuple[Obj, list[Obj]]:
+        """Return the revision of the present template, and the others.
+
+        Raises:
+            StatusError: there is another one by its name, and the next try finds another name.
+        """
+        found = self._revisions.claim(daemon_set, *KIND, daemon_set["spec"]["selector"])
+        data = template_data(daemon_set["spec"]["template"])
+        same = by_age(one for one in found if one["data"] == data)
+        old = [one for one in found if one["data"] != data]
+        number = next_number(old)
+        if not same:
+            return self._create(daemon_set, data, number), old
+        *duplicates, current = same
+        for duplicate in duplicates:
+            self._delete(duplicate)
+        return numbered(self._api, current, max(number, current["revision"])), old
+
+    def _create(self, daemon_set: Obj, data: Obj, number: int) -> Obj:
+        collisions = (daemon_set.get("status") or {}).get("collisionCount") or 0
+        template, namespace = daemon_set["spec"]["template"], namespace_of(daemon_set)
+        digest = template_hash(template, collisions)
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        name = f"{name_of(daemon_set)}-{digest}"
+        revision = {
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {**labels, HASH_LABEL: digest},
+                "annotations": dict(daemon_set["metadata"].get("annotations") or {}),
+                "ownerReferences": [controller_reference(daemon_set, *KIND)],
+            },
+            "data": data,
+            "revision": number,
+        }
+        try:
+            return self._api.create(REVISIONS, revision, namespace)
+        except StatusError as error:
+            if error.reason == "AlreadyExists":
+                self._collided(daemon_set, collisions)
+            raise
+
+    def _collided(self, daemon_set: Obj, collisions: int) -> None:
+        status = {**(daemon_set.get("status") or {}), "collisionCount": collisions + 1}
+        self._api.update_status(_SETS, {**daemon_set, "status": status})
+
+    def _delete(self, revision: Obj) -> None:
+        try:
+            self._api.delete(REVISIONS, name_of(revision), namespace_of(revision))
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+
+    def clean_up(self, daemon_set: Obj, old: list[Obj], pods: Iterable[Obj]) -> None:
+        """Remove the oldest revisions beyond the limit that no pod is of."""
+        surplus = len(old) - daemon_set["spec"].get("revisionHistoryLimit", 10)
+        live = {labels_of(pod).get(HASH_LABEL) for pod in pods} if surplus > 0 else set()
+        for revision in by_age(old):
+            if surplus <= 0:
+                break
+            if labels_of(revision).get(HASH_LABEL) not in live:
+                self._delete(revision)
+                surplus -= 1
