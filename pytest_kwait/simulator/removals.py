@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.deletion import plan
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.status_error import FieldError, invalid, invalid_value
-from pytest_kwait.simulator.validation import metadata_errors, qualified_name_texts
+from pytest_kwait.simulator.rules.finalizers import finalizer_errors
+from pytest_kwait.simulator.status_error import invalid
+from pytest_kwait.simulator.validation import metadata_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.store import Entry
 
 __all__ = ["Removals", "finished"]
-
-_STANDARD = ("orphan", "foregroundDeletion", "kubernetes")
 
 
 class Removals:
@@ -105,7 +104,7 @@ class Removals:
         errors = [
             error
             for index, name in enumerate(finalizers)
-            for error in _finalizer_errors(name, f"spec.finalizers[{index}]")
+            for error in finalizer_errors(name, f"spec.finalizers[{index}]")
         ]
         errors += metadata_errors(new, kind)
         if errors:
@@ -160,11 +159,3 @@ def _deleted_status(kind: Kind, obj: Obj) -> Obj:
         "status": "Success",
         "details": details,
     }
-
-
-def _finalizer_errors(name: str, path: str) -> list[FieldError]:
-    errors = [invalid_value(path, name, text) for text in qualified_name_texts(name)]
-    if "/" not in name and name not in _STANDARD:
-        text = "name is neither a standard finalizer name nor is it fully qualified"
-        errors.append(invalid_value(path, name, text))
-    return errors

@@ -263,6 +263,7 @@ def _keep_server_fields(metadata: Obj, before: Obj) -> None:
 
 def _check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
     if not kind.namespaced:
+        metadata.pop("namespace", None)
         return
     if metadata.get("namespace", namespace) != namespace:
         raise bad_request(

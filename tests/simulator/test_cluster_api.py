@@ -407,6 +407,10 @@ def test_events_of_both_groups_are_the_same_ones(api: ClusterApi) -> None:
         "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
         "note": "hello",
         "reason": "R",
+        "type": "Normal",
+        "action": "A",
+        "reportingController": "c",
+        "reportingInstance": "i",
         "eventTime": "2026-01-01T00:00:00.000000Z",
     }
     api.create(kind, sent, "default")

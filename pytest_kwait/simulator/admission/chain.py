@@ -12,6 +12,7 @@ from pytest_kwait.simulator.admission.default_tolerations import DefaultTolerati
 from pytest_kwait.simulator.admission.limit_ranger import LimitRanger
 from pytest_kwait.simulator.admission.mutating_webhook import MutatingWebhook
 from pytest_kwait.simulator.admission.namespace_lifecycle import NamespaceLifecycle
+from pytest_kwait.simulator.admission.node_taints import NodeTaint
 from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
@@ -38,6 +39,7 @@ class Admission:
             self._lifecycle,
             LimitRanger(api),
             ServiceAccount(api),
+            NodeTaint(),
             PodSecurity(api),
             Priority(api),
             DefaultTolerationSeconds(),

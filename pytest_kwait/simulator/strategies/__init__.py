@@ -47,6 +47,7 @@ STRATEGIES = {
     "resourcequotas": ("quotas", "QuotaStrategy"),
     "rolebindings.rbac.authorization.k8s.io": ("access", "BindingStrategy"),
     "roles.rbac.authorization.k8s.io": ("access", "RoleStrategy"),
+    "runtimeclasses.node.k8s.io": ("runtimes", "RuntimeClassStrategy"),
     "secrets": ("records", "SecretStrategy"),
     "serviceaccounts": ("records", "AccountStrategy"),
     "services": ("services", "ServiceStrategy"),

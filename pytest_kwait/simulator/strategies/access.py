@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.formats import path_segment_texts
 from pytest_kwait.simulator.status_error import invalid_value, not_supported, required
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.validation import name_errors, selector_errors
@@ -46,6 +47,8 @@ def _rule_errors(rule: Obj, path: str, *, namespaced: bool) -> list[FieldError]:
 class RoleStrategy(Strategy):
     """Source: pkg/apis/rbac/validation.ValidateRole."""
 
+    looks_at_metadata_again = True
+
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Rules have verbs, and resources or else paths."""
         return [
@@ -74,13 +77,19 @@ class ClusterRoleStrategy(RoleStrategy):
                 why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
                 errors.append(required(path, why))
             for index, selector in enumerate(selectors):
-                errors += selector_errors(selector, f"{path}[{index}]")
+                found = selector_errors(selector, f"{path}[{index}]")
+                if found:
+                    # The server names the selector that could not be made, which is none.
+                    text = "invalid label selector."
+                    found.append(invalid_value(f"{path}[{index}]", None, text))
+                errors += found
         return errors
 
 
 class BindingStrategy(Strategy):
     """Source: pkg/apis/rbac/validation.ValidateRoleBinding."""
 
+    looks_at_metadata_again = True
     roles: tuple[str, ...] = ("Role", "ClusterRole")
     """The kinds that it can bind."""
 
@@ -102,8 +111,10 @@ class BindingStrategy(Strategy):
             errors.append(not_supported("roleRef.apiGroup", group, [_GROUP]))
         if kind not in self.roles:
             errors.append(not_supported("roleRef.kind", kind, self.roles))
-        if not reference.get("name"):
+        name = reference.get("name", "")
+        if not name:
             errors.append(required("roleRef.name"))
+        errors += [invalid_value("roleRef.name", name, text) for text in path_segment_texts(name)]
         for index, subject in enumerate(obj.get("subjects") or ()):
             errors += self._subject_errors(subject, f"subjects[{index}]")
         return errors

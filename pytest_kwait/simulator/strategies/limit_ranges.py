@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
+from pytest_kwait.simulator.rules.quantities import is_extended
 from pytest_kwait.simulator.status_error import (
     duplicate,
     forbidden_field,
@@ -16,7 +17,7 @@ from pytest_kwait.simulator.status_error import (
     required,
 )
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.strategies.quotas import is_extended, resource_name_errors
+from pytest_kwait.simulator.strategies.quotas import resource_name_errors
 from pytest_kwait.simulator.validation import qualified_name_texts
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class LimitRangeStrategy(Strategy):
     def default(self, obj: Obj) -> None:
         """Limits of containers default to the most; requests to them, or to the least."""
         super().default(obj)
-        for limit in obj.get("spec", {}).get("limits", ()):
+        for limit in obj.get("spec", {}).get("limits") or ():
             if limit.get("type") == "Container":
                 default = {**limit.get("max", {}), **limit.get("default", {})}
                 request = {**limit.get("min", {}), **default, **limit.get("defaultRequest", {})}
@@ -48,7 +49,7 @@ class LimitRangeStrategy(Strategy):
         """Each type once, with bounds that something can keep to."""
         errors: list[FieldError] = []
         seen: set[str] = set()
-        for index, limit in enumerate(obj.get("spec", {}).get("limits", ())):
+        for index, limit in enumerate(obj.get("spec", {}).get("limits") or ()):
             at, kind = f"spec.limits[{index}]", limit.get("type", "")
             errors += _type_errors(kind, f"{at}.type")
             if kind in seen:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.rules.finalizers import finalizer_errors
+from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["NAME_LABEL", "NamespaceStrategy"]
 
@@ -16,6 +19,8 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 
 class NamespaceStrategy(Strategy):
     """Source: pkg/registry/core/namespace/strategy.go, pkg/apis/core/v1/defaults.go."""
+
+    looks_at_metadata_again = True
 
     def default(self, obj: Obj) -> None:
         """Label the namespace with its own name."""
@@ -38,3 +43,27 @@ class NamespaceStrategy(Strategy):
         new.setdefault("spec", {})["finalizers"] = old.get("spec", {}).get("finalizers", [])
         if not new["spec"]["finalizers"]:
             del new["spec"]["finalizers"]
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """Finalizers have names."""
+        return [
+            error
+            for name in obj["spec"]["finalizers"]
+            for error in finalizer_errors(name, "spec.finalizers")
+        ]
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Only metadata changes."""
+        del new, old
+        return []
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """The phase follows from whether the namespace is being deleted."""
+        del old
+        phase = (new.get("status") or {}).get("phase", "")
+        going = bool(new["metadata"].get("deletionTimestamp"))
+        wanted = "Terminating" if going else "Active"
+        if phase == wanted:
+            return []
+        text = f"may only be '{wanted}' if `deletionTimestamp` is {'not ' if going else ''}empty"
+        return [invalid_value("status.Phase", phase, text)]

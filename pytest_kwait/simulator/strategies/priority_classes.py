@@ -8,7 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.status_error import forbidden_field, invalid_value
+from pytest_kwait.simulator.status_error import (
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ SYSTEM_CLASSES = {
 
 _HIGHEST = 1_000_000_000
 _PREFIX = "system-"
+_POLICIES = ("PreemptLowerPriority", "Never")
 
 
 class PriorityClassStrategy(Strategy):
@@ -36,8 +42,9 @@ class PriorityClassStrategy(Strategy):
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """What is the system's alone."""
+        """What is the system's alone, and who makes room."""
         name, value = name_of(obj), obj.get("value", 0)
+        errors: list[FieldError] = []
         if name.startswith(_PREFIX):
             why = _not_the_systems(name, value, default=bool(obj.get("globalDefault")))
             if why:
@@ -45,11 +52,16 @@ class PriorityClassStrategy(Strategy):
                     "priority class names with 'system-' prefix are reserved for system use only. "
                     f"error: {why}"
                 )
-                return [forbidden_field("metadata.name", text)]
+                errors.append(forbidden_field("metadata.name", text))
         elif value > _HIGHEST:
             text = f"maximum allowed value of a user defined priority is {_HIGHEST}"
-            return [forbidden_field("value", text)]
-        return []
+            errors.append(forbidden_field("value", text))
+        policy = obj.get("preemptionPolicy")
+        if policy == "":
+            errors.append(required("preemptionPolicy"))
+        elif policy not in _POLICIES:
+            errors.append(not_supported("preemptionPolicy", policy, _POLICIES))
+        return errors
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Numbers stay."""

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
+from pytest_kwait.simulator.rules.quantities import COUNTED, quantity_errors
 from pytest_kwait.simulator.status_error import invalid_value, required
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.validation import qualified_name_texts
@@ -20,25 +20,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["QuotaStrategy", "is_extended", "resource_name_errors"]
+__all__ = ["QuotaStrategy", "resource_name_errors"]
 
-_WHOLE = frozenset(
-    (
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "services",
-        "services.loadbalancers",
-        "services.nodeports",
-    )
-)
 _COMPUTE = frozenset(
     f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory")
 )
-_QUOTA = _WHOLE | _COMPUTE
+_QUOTA = COUNTED | _COMPUTE
 _QUOTA |= {f"{part}ephemeral-storage" for part in ("", "requests.", "limits.")}
 _QUOTA |= {"requests.storage"}
 _KNOWN = _QUOTA | {"storage"}
@@ -59,11 +46,6 @@ _EXISTS_RULE = (
     "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
     "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
-
-
-def is_extended(name: str) -> bool:
-    """Whether the resource is one of somebody else's domain, `example.com/gpu`."""
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def resource_name_errors(name: str, path: str) -> list[FieldError]:
@@ -115,14 +97,11 @@ class QuotaStrategy(Strategy):
 def _amount_errors(listed: dict[str, str], path: str) -> list[FieldError]:
     errors = []
     for name in sorted(listed):
-        at, amount = f"{path}[{name}]", parse_quantity(listed[name])
+        at = f"{path}[{name}]"
         errors += resource_name_errors(name, at)
         if "/" not in name and not _known(name, _QUOTA):
             errors.append(invalid_value(at, name, "must be a standard resource for quota"))
-        if amount.amount < 0:
-            errors.append(invalid_value(at, str(amount), "must be greater than or equal to 0"))
-        if (name in _WHOLE or is_extended(name)) and amount.amount.denominator != 1:
-            errors.append(invalid_value(at, str(amount), "must be an integer"))
+        errors += quantity_errors(name, listed[name], at)
     return errors
 
 

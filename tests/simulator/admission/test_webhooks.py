@@ -293,7 +293,9 @@ def test_another_version_of_the_kind(api: ClusterApi, policy: str, *, asked: boo
     configure(api, rules=[rule("events", apiGroups=[""])], matchPolicy=policy)
     kind = (api.kinds.served("events.k8s.io", "v1") or {})["events"]
     about = {"kind": "Pod", "name": "p", "namespace": "default"}
-    made = {"metadata": {"name": "e"}, "regarding": about, "note": "told"}
+    made = {"metadata": {"name": "e"}, "regarding": about, "note": "told", "type": "Normal"}
+    made |= {"action": "a", "reason": "r", "reportingController": "c", "reportingInstance": "i"}
+    made["eventTime"] = "2026-01-01T00:00:00.000000Z"
     webhooks = Webhooks(w=_ALLOW)
     webhooks.write(lambda who: api.create(kind, made, "default", caller=who))
     assert bool(webhooks.asked) == asked

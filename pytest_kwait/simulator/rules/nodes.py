@@ -1,0 +1,118 @@
+"""Nodes: taints, what they have, networks of pods, and what never changes.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateNode, ValidateNodeUpdate;
+pkg/registry/core/node/strategy.go, nodeWarnings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.formats import label_key_texts, label_value_texts
+from pytest_kwait.simulator.rules.addresses import cidr_errors, cidr_warnings, network
+from pytest_kwait.simulator.rules.quantities import quantity_errors
+from pytest_kwait.simulator.rules.written import Written
+from pytest_kwait.simulator.status_error import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["node_change_errors", "node_errors", "node_warnings"]
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_KEPT = 'node updates may not change {} except from "" to valid'
+
+
+def node_errors(node: Obj) -> list[FieldError]:
+    """What is wrong with any node."""
+    spec = node.get("spec") or {}
+    errors = _taint_errors(spec.get("taints") or []) + _resource_errors(node)
+    networks = spec.get("podCIDRs") or []
+    for index, value in enumerate(networks):
+        errors += cidr_errors(f"spec.podCIDRs[{index}]", value)
+    found = [network(value) for value in networks]
+    families = {one.version for one in found if one is not None}
+    if len(networks) > 1 and (len(families) < 2 or len(networks) > 2):
+        text = "may specify no more than one CIDR for each IP family"
+        errors.append(invalid_value("spec.podCIDRs", networks, text))
+    return errors
+
+
+def node_change_errors(new: Obj, old: Obj) -> list[FieldError]:
+    """What is wrong with a change of a node or of its status."""
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    errors = _resource_errors(new)
+    addresses: list[tuple[str, str]] = []
+    for index, address in enumerate((new.get("status") or {}).get("addresses") or []):
+        pair = (address.get("type", ""), address.get("address", ""))
+        if pair in addresses:
+            shown = Written({"Type": pair[0], "Address": pair[1]})
+            errors.append(duplicate_of(f"status.addresses[{index}]", shown))
+        addresses.append(pair)
+    now, then = spec.get("podCIDRs") or [], before.get("podCIDRs") or []
+    if then and len(now) != len(then):
+        errors.append(forbidden_field("spec.podCIDRs", _KEPT.format("podCIDR")))
+    elif then:
+        changed = sum(new != old for new, old in zip(now, then, strict=True))
+        errors += [forbidden_field("spec.podCIDRs", _KEPT.format("podCIDR"))] * changed
+    if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+        errors.append(forbidden_field("spec.providerID", _KEPT.format("providerID")))
+    errors += _taint_errors(spec.get("taints") or [])
+    if spec.get("externalID", "") != before.get("externalID", ""):
+        errors.append(forbidden_field("spec.externalID", "may not be updated"))
+    return errors
+
+
+def node_warnings(node: Obj) -> list[str]:
+    """What is deprecated or odd about a node."""
+    spec = node.get("spec") or {}
+    texts = []
+    if spec.get("externalID"):
+        texts.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    for index, value in enumerate(spec.get("podCIDRs") or []):
+        texts += cidr_warnings(f"spec.podCIDRs[{index}]", value)
+    return texts
+
+
+def _resource_errors(node: Obj) -> list[FieldError]:
+    status = node.get("status") or {}
+    return [
+        error
+        for field in ("capacity", "allocatable")
+        for name, amount in sorted((status.get(field) or {}).items())
+        for error in quantity_errors(name, amount, f"status.{field}.{name}")
+    ]
+
+
+def _taint_errors(taints: list[Obj]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        at = f"metadata.taints[{index}]"
+        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        errors += [invalid_value(f"{at}.key", key, text) for text in label_key_texts(key)]
+        if texts := label_value_texts(value):
+            errors.append(invalid_value(f"{at}.value", value, ";".join(texts)))
+        if not effect:
+            errors.append(required(f"{at}.effect"))
+        elif effect not in _EFFECTS:
+            errors.append(not_supported(f"{at}.effect", effect, _EFFECTS))
+        if (key, effect) in seen:
+            added = taint.get("timeAdded")
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": added}
+            text = "taints must be unique by key and effect pair"
+            errors.append(duplicate_of(at, Written(shown), text))
+        seen.add((key, effect))
+    return errors
+
+
+def duplicate_of(at: str, shown: Written, detail: str = "") -> FieldError:
+    """The value, as the server's own type writes it, is there already."""
+    text = f"Duplicate value: {shown}"
+    return FieldError("FieldValueDuplicate", at, f"{text}: {detail}" if detail else text)

@@ -1,0 +1,47 @@
+"""Amounts of resources: not below zero, and whole where they count things.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateResourceQuantityValue;
+pkg/apis/core/helper/helpers.go, IsIntegerResourceName.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
+from pytest_kwait.simulator.formats import NEGATIVE
+from pytest_kwait.simulator.status_error import invalid_value
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = ["COUNTED", "is_extended", "quantity_errors"]
+
+COUNTED = frozenset(
+    (
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    )
+)
+"""The resources that are objects, and come whole."""
+
+
+def is_extended(name: str) -> bool:
+    """Whether the resource is one of somebody else's domain, `example.com/gpu`."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def quantity_errors(name: str, text: str, at: str) -> list[FieldError]:
+    """Why there cannot be so much of the resource `name`."""
+    amount = parse_quantity(text)
+    errors = [invalid_value(at, str(amount), NEGATIVE)] if amount.amount < 0 else []
+    if (name in COUNTED or is_extended(name)) and (amount.amount * 1000) % 1000 != 0:
+        errors.append(invalid_value(at, str(amount), "must be an integer"))
+    return errors

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.simulator.caller import Caller
+from pytest_kwait.simulator.status_error import StatusError
+from tests.simulator.cluster import new_cluster
+from tests.simulator.rules.refusals import Obj, causes, refused, refused_change
+
+RUNTIMES = "runtimeclasses.node.k8s.io"
+PRIORITIES = "priorityclasses.scheduling.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("node", "texts"),
+    [
+        (
+            {"spec": {"taints": [{"key": "a", "effect": "Odd"}, {"key": "b", "effect": ""}]}},
+            [
+                'metadata.taints[0].effect: Unsupported value: "Odd": supported values: '
+                '"NoSchedule", "PreferNoSchedule", "NoExecute"',
+                "metadata.taints[1].effect: Required value",
+            ],
+        ),
+        (
+            {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}] * 2}},
+            [
+                'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"","Effect":"NoSchedule",'
+                '"TimeAdded":null}: taints must be unique by key and effect pair'
+            ],
+        ),
+        (
+            {"spec": {"podCIDRs": ["10.1.0.0/24", "10.2.0.0/24"]}},
+            [
+                'spec.podCIDRs: Invalid value: ["10.1.0.0/24","10.2.0.0/24"]: may specify no more '
+                "than one CIDR for each IP family"
+            ],
+        ),
+        (
+            {"status": {"capacity": {"cpu": "-1", "pods": "100m"}, "allocatable": {"cpu": "1"}}},
+            [
+                'status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0',
+                'status.capacity.pods: Invalid value: "100m": must be an integer',
+            ],
+        ),
+    ],
+)
+def test_nodes(node: Obj, texts: list[str]) -> None:
+    assert refused(new_cluster(), "nodes", node) == texts
+
+
+def test_what_a_node_is_given_it_keeps() -> None:
+    api = new_cluster()
+    spec = {"providerID": "p", "podCIDR": "10.1.0.0/24"}
+    old = api.create("nodes", {"metadata": {"name": "n"}, "spec": spec})
+    assert old["spec"]["podCIDRs"] == ["10.1.0.0/24"]
+    kept = 'Forbidden: node updates may not change {} except from "" to valid'
+    assert refused_change(api, "nodes", old, {"spec": {"podCIDR": "10.2.0.0/24"}}) == [
+        f"spec.podCIDRs: {kept.format('podCIDR')}",
+        f"spec.providerID: {kept.format('providerID')}",
+    ]
+
+
+def test_a_node_that_a_client_makes_is_not_ready_at_first() -> None:
+    caller = Caller(manager="kubectl", dry_run=True)
+    node = new_cluster().create("nodes", {"metadata": {"name": "n"}}, caller=caller)
+    assert node["spec"]["taints"] == [
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    ]
+
+
+def test_all_is_allocatable_that_there_is() -> None:
+    body = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "2"}}}
+    assert new_cluster().create("nodes", body)["status"]["allocatable"] == {"cpu": "2"}
+
+
+def test_what_nodes_no_longer_have_is_warned_of() -> None:
+    caller = Caller(dry_run=True)
+    body = {"metadata": {"name": "n"}, "spec": {"externalID": "x"}}
+    new_cluster().create("nodes", body, caller=caller)
+    assert caller.warnings == [
+        "spec.externalID: this field is deprecated, and is unused by Kubernetes"
+    ]
+
+
+def test_finalizers_of_namespaces_have_names() -> None:
+    spec = {"finalizers": ["x", "a.example/b"]}
+    assert refused(new_cluster(), "namespaces", {"spec": spec}) == [
+        'spec.finalizers: Invalid value: "x": name is neither a standard finalizer name nor is it '
+        "fully qualified"
+    ]
+
+
+def test_a_namespace_ends_by_being_deleted() -> None:
+    api = new_cluster()
+    old = api.create("namespaces", {"metadata": {"name": "a"}})
+    new = {**old, "status": {"phase": "Terminating"}}
+    with pytest.raises(StatusError) as caught:
+        api.update("namespaces", new, subresource="status", caller=Caller())
+    assert causes(caught.value) == [
+        "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` "
+        "is empty"
+    ]
+
+
+def test_the_namespace_of_what_has_none_is_not_looked_at() -> None:
+    body = {"metadata": {"name": "a", "namespace": "x"}}
+    assert "namespace" not in new_cluster().create("namespaces", body)["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "texts"),
+    [
+        (
+            {"preemptionPolicy": "Odd"},
+            [
+                'preemptionPolicy: Unsupported value: "Odd": supported values: '
+                '"PreemptLowerPriority", "Never"'
+            ],
+        ),
+        (
+            {"value": 1_000_000_001},
+            ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"],
+        ),
+    ],
+)
+def test_priority_classes(fields: Obj, texts: list[str]) -> None:
+    assert refused(new_cluster(), PRIORITIES, {"value": 1, **fields}) == texts
+
+
+def test_runtime_classes() -> None:
+    api = new_cluster()
+    assert refused(api, RUNTIMES, {}) == ["handler: Required value"]
+    assert refused(api, RUNTIMES, {"handler": "a.b"}) == [
+        'handler: Invalid value: "a.b": must not contain dots'
+    ]
+    old = api.create(RUNTIMES, {"metadata": {"name": "a"}, "handler": "a"})
+    assert refused_change(api, RUNTIMES, old, {**old, "handler": "b"}) == [
+        'handler: Invalid value: "b": field is immutable'
+    ]
+
+
+def test_limit_ranges_may_be_without_limits() -> None:
+    assert refused(new_cluster(), "limitranges", {}) == []
+
+
+def test_bindings_name_roles_that_can_be() -> None:
+    role = {"kind": "Role", "name": "a/b"}
+    resource = "rolebindings.rbac.authorization.k8s.io"
+    assert refused(new_cluster(), resource, {"roleRef": role}) == [
+        "roleRef.name: Invalid value: \"a/b\": may not contain '/'"
+    ]
