@@ -18,6 +18,10 @@ EMBEDDED_LACKS = {
     "bare namespaces": "it makes what every namespace gets together with the namespace",
     "definition conflicts": "it accepts the names of every definition",
     "memory limits": "its containers need no memory",
+    "columns of every kind": "it prints the columns of some kinds only",
+    "requesters of certificates": "it notes nobody in a request for a certificate",
+    "OpenAPI v2": "it has the older documents not in protobuf",
+    "stdin of exec": "what is executed reads nothing",
     "security contexts": "its containers run as nobody in particular",
 }
 """What a test can declare that it needs, and why the embedded cluster has it not."""

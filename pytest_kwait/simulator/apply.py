@@ -20,6 +20,7 @@ from pytest_kwait.simulator.field_sets import (
     path_text,
 )
 from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.last_applied import KUBECTL, allowed_conflicts, noted
 from pytest_kwait.simulator.objects import clone, name_of
 from pytest_kwait.simulator.ownership import (
     Manager,
@@ -150,10 +151,12 @@ def apply_object(
         _prune(merged, shape, last.fields - ours, ours | held)
     changes = compare(plain, merged, shape)
     touched = changes.added | changes.modified
-    check_conflicts(others, touched, force=force)
+    allowed = allowed_conflicts(plain, shape) if caller.manager == KUBECTL else set()
+    check_conflicts(others, touched - allowed, force=force)
     for other in others:
         other.fields -= touched | changes.removed
-    if last is not None and last.fields == ours and not touched and not changes.removed:
+    renoted = caller.manager == KUBECTL and noted(merged, configuration)
+    if last is not None and last.fields == ours and not (touched or changes.removed or renoted):
         return live, False
 
     def record(new: Obj) -> None:

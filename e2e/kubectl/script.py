@@ -1,0 +1,208 @@
+"""Scripts: commands in order, each remembered or compared by exit code and normalised output.
+
+Commands that only read and follow each other are run together: what they take is starting kubectl.
+
+A script is a YAML mapping:
+
+    files:                          manifests, by name, in the folder that the commands run in
+      web.yaml: |
+        kind: Deployment
+    steps:
+    - kubectl apply -f web.yaml     a command for the shell, in a namespace of the script's own
+    - run: kubectl logs -f web      the same, with more to say of it
+      compare: output | last        how much of what it prints counts: all (default), the last line,
+             | sorted | code        all its lines in any order, none
+      until: "True"                 run again until its output has this
+      needs: EndpointSlice          where the cluster lacks it, the command is left out
+      alone: true                   later reads are run once it has ended
+
+`{ns}` is the namespace, `{id}` a name that is free in the whole cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import string
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from e2e.conformance.endpoint import Endpoint
+from e2e.kubectl.printed import normal
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+    from pathlib import Path
+
+__all__ = ["Outcome", "load", "play"]
+
+Outcome = dict[str, Any]
+Step = dict[str, Any]
+
+_READS = frozenset(
+    {"get", "describe", "explain", "auth", "api-resources", "api-versions"}
+    | {"version", "config", "logs", "top", "events"}
+)
+_TOGETHER = 4
+_UNTIL = 30.0
+_PATIENCE = 120.0
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The script in a file."""
+    script: dict[str, Any] = yaml.safe_load(path.read_text())
+    script["steps"] = [{"run": step} if isinstance(step, str) else step for step in script["steps"]]
+    return script
+
+
+def play(
+    script: dict[str, Any],
+    kubeconfig: Path,
+    kubectl: Path,
+    folder: Path,
+    *,
+    lacking: Container[str] = (),
+) -> Iterator[Outcome]:
+    """Run the commands in a namespace of their own; one outcome for each that is run.
+
+    Args:
+        script: what `load` has read.
+        kubeconfig: the cluster, and as whom.
+        kubectl: the program.
+        folder: an empty one, which the commands run in.
+        lacking: what the cluster does not have: commands that need it are left out.
+    """
+    steps = [step for step in script["steps"] if step.get("needs") not in lacking]
+    with _namespace(Endpoint(kubeconfig)) as namespace:
+        identity = namespace.rpartition("-")[2]
+        names = {"ns": namespace, "id": identity}
+        environment = _environment(kubeconfig, kubectl, folder, namespace)
+        for name, text in script.get("files", {}).items():
+            (folder / name).write_text(_filled(text, names))
+        shown = {namespace: "<namespace>", identity: "<id>", str(folder): "<folder>"}
+
+        def run(step: Step) -> subprocess.CompletedProcess[str]:
+            return _run(step | {"run": _filled(step["run"], names)}, folder, environment)
+
+        try:
+            with ThreadPoolExecutor(_TOGETHER) as runners:
+                for group in _groups(steps):
+                    ended = runners.map(run, group)
+                    for step, done in zip(group, ended, strict=True):
+                        yield {"run": step["run"]} | _outcome(step, done, shown)
+        finally:
+            for command in script.get("finally", ()):
+                run({"run": command})
+
+
+@contextmanager
+def _namespace(endpoint: Endpoint) -> Iterator[str]:
+    """A namespace that has what controllers make in each."""
+    # Without digits: a name that reads as a number is quoted in YAML.
+    name = f"kubectl-{''.join(secrets.choice(string.ascii_lowercase) for _ in range(8))}"
+    endpoint.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    try:
+        for kind in ("serviceaccounts", "configmaps"):
+            path = f"/api/v1/namespaces/{name}/{kind}?watch=1&timeoutSeconds=20"
+            next(endpoint.stream(path))
+        yield name
+    finally:
+        endpoint.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def _environment(kubeconfig: Path, kubectl: Path, folder: Path, namespace: str) -> dict[str, str]:
+    """A user's shell: kubectl on the PATH, a kubeconfig with the namespace in its context."""
+    home = folder / ".home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "kubectl").symlink_to(kubectl)
+    config = yaml.safe_load(kubeconfig.read_text())
+    current = next(each for each in config["contexts"] if each["name"] == config["current-context"])
+    cluster = next(
+        each for each in config["clusters"] if each["name"] == current["context"]["cluster"]
+    )
+    user = next(each for each in config["users"] if each["name"] == current["context"]["user"])
+    context = {"cluster": "here", "user": "me", "namespace": namespace}
+    (home / "config").write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "here", "cluster": cluster["cluster"]}],
+                "users": [{"name": "me", "user": user["user"]}],
+                "contexts": [{"name": "work", "context": context}],
+                "current-context": "work",
+            }
+        )
+    )
+    return {
+        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "KUBECONFIG": str(home / "config"),
+        "KUBECACHEDIR": str(home / "cache"),
+        "LC_ALL": "C",
+        "TZ": "UTC",
+    }
+
+
+def _groups(steps: list[Step]) -> Iterator[list[Step]]:
+    """The steps, those together that may be run together."""
+    group: list[Step] = []
+    for step in steps:
+        if _reads(step["run"]) and not {"until", "alone"} & step.keys():
+            group.append(step)
+            continue
+        if group:
+            yield group
+            group = []
+        yield [step]
+    if group:
+        yield group
+
+
+def _reads(command: str) -> bool:
+    first, _, rest = command.partition(" ")
+    return first == "kubectl" and rest.partition(" ")[0] in _READS and "\n" not in command
+
+
+def _run(step: Step, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    deadline = SYSTEM_CLOCK.monotonic() + _UNTIL
+    while True:
+        done = subprocess.run(
+            ["/bin/sh", "-c", step["run"]],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PATIENCE,
+        )
+        late = SYSTEM_CLOCK.monotonic() > deadline
+        if "until" not in step or step["until"] in done.stdout + done.stderr or late:
+            return done
+        SYSTEM_CLOCK.sleep(0.1)
+
+
+def _filled(text: str, names: dict[str, str]) -> str:
+    for name, value in names.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def _outcome(step: Step, done: subprocess.CompletedProcess[str], names: dict[str, str]) -> Outcome:
+    outcome: Outcome = {"code": done.returncode}
+    compare = step.get("compare", "output")
+    for stream, text in (("out", done.stdout), ("err", done.stderr)):
+        lines = normal(text, names)
+        if compare == "last":
+            lines = lines[-1:]
+        elif compare == "sorted":
+            lines = sorted(lines)
+        if lines and compare != "code":
+            outcome[stream] = lines
+    return outcome

@@ -1,0 +1,49 @@
+"""kubectl ends and prints as it does on a real cluster, command by command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.conftest import EMBEDDED_LACKS
+from e2e.kubectl.program import find
+from e2e.kubectl.script import load, play
+
+if TYPE_CHECKING:
+    from pytest_kwait.clusters import Cluster
+
+SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.yaml"))
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Path:
+    """The program."""
+    program, reason = find()
+    if program is None:
+        pytest.skip(reason)
+    return program
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_kubectl_prints_what_it_prints_on_a_real_cluster(
+    path: Path, kubectl: Path, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    recording = path.parent.with_name("recordings") / f"{path.stem}.json"
+    recorded: list[dict[str, Any]] = json.loads(recording.read_text())
+    script = load(path)
+    lacking = EMBEDDED_LACKS if kwait_cluster.provider == "embedded" else {}
+    expected = [
+        outcome
+        for outcome, step in zip(recorded, script["steps"], strict=True)
+        if step.get("needs") not in lacking
+    ]
+    outcomes = list(play(script, kwait_cluster.kubeconfig, kubectl, tmp_path, lacking=lacking))
+    different = [
+        f"{wanted}\n{outcome}"
+        for outcome, wanted in zip(outcomes, expected, strict=True)
+        if outcome != wanted
+    ]
+    assert not different, "\n\n".join([f"{len(different)} differ:", *different])
