@@ -13,7 +13,7 @@ A script is a YAML mapping:
       compare: output | last        how much of what it prints counts: all (default), the last line,
              | sorted | code        all its lines in any order, none
       until: "True"                 run again until its output has this
-      needs: EndpointSlice          where the cluster lacks it, the command is left out
+      needs: StatefulSet            where the cluster lacks it, the command is left out
       alone: true                   later reads are run once it has ended
 
 `{ns}` is the namespace, `{id}` a name that is free in the whole cluster.
