@@ -12,7 +12,7 @@ A script is a YAML mapping:
     - run: kubectl logs -f web      the same, with more to say of it
       compare: output | last        how much of what it prints counts: all (default), the last line,
              | sorted | code        all its lines in any order, none
-      until: "True"                 run again until its output has this
+      until: "yes"                  run again until its output has this, blanks aside
       needs: StatefulSet            where the cluster lacks it, the command is left out
       alone: true                   later reads are run once it has ended
 
@@ -183,7 +183,8 @@ def _run(step: Step, folder: Path, environment: dict[str, str]) -> subprocess.Co
             timeout=_PATIENCE,
         )
         late = SYSTEM_CLOCK.monotonic() > deadline
-        if "until" not in step or step["until"] in done.stdout + done.stderr or late:
+        said = " ".join((done.stdout + done.stderr).split())
+        if "until" not in step or step["until"] in said or late:
             return done
         SYSTEM_CLOCK.sleep(0.1)
 
