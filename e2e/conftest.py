@@ -16,7 +16,6 @@ EMBEDDED_LACKS = {
     "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",
     "bare namespaces": "it makes what every namespace gets together with the namespace",
-    "definition conflicts": "it accepts the names of every definition",
     "memory limits": "its containers need no memory",
     "columns of every kind": "it prints the columns of some kinds only",
     "requesters of certificates": "it notes nobody in a request for a certificate",

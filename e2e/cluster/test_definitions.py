@@ -41,7 +41,6 @@ def test_objects_can_be_made_at_once(
     assert len(kwait.list(f"widgets.{group}")) == 2
 
 
-@pytest.mark.needs("definition conflicts")
 def test_names_that_another_definition_has(
     kwait: Bench, group: str, wait_for_crd_established: Wait
 ) -> None:

@@ -9,7 +9,13 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.custom_resources.conversion_rules import is_ca_bundle
+from pytest_kwait.simulator.custom_resources.naming import (
+    accept_names,
+    condition,
+    set_condition,
+)
+from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.registry import Kind, SubResource
 from pytest_kwait.simulator.strategies.definitions import CLEANUP
 from pytest_kwait.simulator.structural import Structure
@@ -38,44 +44,75 @@ class Definitions:
         api.subscribe(CRDS, self._on_change)
 
     def _on_change(self, event: str, new: Obj, old: Obj | None) -> None:
-        del old
         name = name_of(new)
         if event == "DELETED":
-            self._api.kinds.remove(name)
-            self._served.pop(name, None)
+            self._serve(name, None)
+            self._reconsider(new, name)
             return
         if new["metadata"].get("deletionTimestamp"):
             self._clean_up(new)
             return
-        if self._served.get(name) != new["spec"]:
-            self._served[name] = new["spec"]
-            self._api.kinds.remove(name)
-            self._api.kinds.add(_kinds(new["spec"]))
-        if not _established(new):
+        accepted = (new.get("status") or {}).get("acceptedNames")
+        if new["spec"]["names"] != accepted or not condition(new, "NamesAccepted"):
+            self._api.modify(CRDS, name, "", self._settle_names, subresource="status")
+            return
+        if _is(new, "NamesAccepted") and not _is(new, "Established"):
             self._api.modify(CRDS, name, "", self._establish, subresource="status")
+            return
+        self._serve(name, new if _is(new, "Established") else None)
+        was = ((old or {}).get("status") or {}).get("acceptedNames")
+        if was != accepted:
+            self._reconsider(new, name)
+
+    def _serve(self, name: str, definition: Obj | None) -> None:
+        """Serve what `definition` says under the names that it got; None serves nothing."""
+        served = None
+        if definition is not None:
+            served = {**definition["spec"], "names": definition["status"]["acceptedNames"]}
+        if self._served.get(name) == served:
+            return
+        self._api.kinds.remove(name)
+        self._served.pop(name, None)
+        if served is not None:
+            self._served[name] = served
+            self._api.kinds.add(_kinds(served))
+
+    def _settle_names(self, definition: Obj) -> None:
+        accept_names(definition, self._others(definition), self._api.clock.stamp())
+
+    def _others(self, definition: Obj) -> list[Obj]:
+        """The other definitions of its group."""
+        return [
+            other
+            for other in self._api.list(CRDS)
+            if other["spec"]["group"] == definition["spec"]["group"]
+            and name_of(other) != name_of(definition)
+        ]
+
+    def _reconsider(self, definition: Obj, name: str) -> None:
+        """Names may have become free: look again at who waits for one."""
+        for other in self._others(definition):
+            waits = other["spec"]["names"] != (other.get("status") or {}).get("acceptedNames")
+            present = self._api.find(CRDS, name_of(other))
+            if waits and name_of(other) != name and present is other:
+                self._api.modify(CRDS, name_of(other), "", self._settle_names, subresource="status")
 
     def _establish(self, definition: Obj) -> None:
-        stamp = self._api.clock.stamp()
-        definition["status"] = {
-            **definition.get("status", {}),
-            "acceptedNames": clone(definition["spec"]["names"]),
-            "conditions": [
-                {
-                    "type": "NamesAccepted",
-                    "status": "True",
-                    "lastTransitionTime": stamp,
-                    "reason": "NoConflicts",
-                    "message": "no conflicts found",
-                },
-                {
-                    "type": "Established",
-                    "status": "True",
-                    "lastTransitionTime": stamp,
-                    "reason": "InitialNamesAccepted",
-                    "message": "the initial names have been accepted",
-                },
-            ],
+        webhook = (definition["spec"].get("conversion") or {}).get("webhook") or {}
+        bundle = (webhook.get("clientConfig") or {}).get("caBundle")
+        verdict = {
+            "type": "Established",
+            "status": "True",
+            "reason": "InitialNamesAccepted",
+            "message": "the initial names have been accepted",
         }
+        if bundle and not is_ca_bundle(bundle):
+            verdict |= {
+                "status": "False",
+                "reason": "InvalidCABundle",
+                "message": "The conversion webhook CABundle is invalid",
+            }
+        set_condition(definition, verdict, self._api.clock.stamp())
 
     def _clean_up(self, definition: Obj) -> None:
         name = name_of(definition)
@@ -104,11 +141,8 @@ class Definitions:
             self._api.modify(CRDS, name, "", _unprotect)
 
 
-def _established(definition: Obj) -> bool:
-    return any(
-        one["type"] == "Established" and one["status"] == "True"
-        for one in (definition.get("status") or {}).get("conditions") or ()
-    )
+def _is(definition: Obj, kind: str) -> bool:
+    return condition(definition, kind).get("status") == "True"
 
 
 def _unprotect(definition: Obj) -> None:

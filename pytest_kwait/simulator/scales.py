@@ -93,7 +93,7 @@ def write_scale(kind: Kind, obj: Obj, scale: Obj) -> Obj:
             f"({name})"
         )
     replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if replicas < 0:
+    if replicas < 0 and not kind.custom:
         error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid("autoscaling", "Scale", name, [error])
     if metadata.get("uid") and metadata["uid"] != obj["metadata"]["uid"]:

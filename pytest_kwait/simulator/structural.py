@@ -1,6 +1,7 @@
 """Custom kinds: their schema as a rule for decoding, and what their definition says beside it.
 
-Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting}.
+Source: k8s.io/apiextensions-apiserver pkg/apiserver/customresource_handler.go,
+pkg/registry/customresource/{strategy,validator}.go.
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.custom_resources.embedded import coerce, embedded_errors
+from pytest_kwait.simulator.custom_resources.findings import go_number, moved
+from pytest_kwait.simulator.custom_resources.list_types import list_errors
+from pytest_kwait.simulator.custom_resources.pruning import drop_nulls, fill_defaults, prune
+from pytest_kwait.simulator.custom_resources.values import UNKNOWN, check
 from pytest_kwait.simulator.schema import Shape
-from pytest_kwait.simulator.schema_rules import check
-from pytest_kwait.simulator.status_error import invalid, invalid_value
+from pytest_kwait.simulator.status_error import bad_request, invalid_value
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.decoded import Decoded
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["Structure"]
@@ -24,6 +27,7 @@ __all__ = ["Structure"]
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ROOT = ("apiVersion", "kind", "metadata")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_INT32_MAX = 2**31 - 1
 
 
 class Structure:
@@ -60,100 +64,124 @@ class Structure:
         }
         return Shape({**self.schema, "type": "object", "properties": properties})
 
+    @cached_property
+    def content(self) -> Obj:
+        """The schema of all but kind, version and metadata."""
+        properties = self.schema.get("properties") or {}
+        own = {key: value for key, value in properties.items() if key not in _ROOT}
+        return {**self.schema, "properties": own}
+
     def decode(self, obj: Obj, decoded: Decoded) -> Obj:
         """`obj` without unknown fields, with defaults, and with clean metadata."""
         metadata = Shape({"$ref": f"#/components/schemas/{_META}"}).struct
-        clean: Obj = self._prune(
-            {key: value for key, value in obj.items() if key not in _ROOT},
-            {**self.schema, "properties": _without_root(self.schema)},
-            "",
-            decoded.unknown,
-        )
-        _fill_defaults(clean, {**self.schema, "properties": _without_root(self.schema)})
+        rest = {key: value for key, value in obj.items() if key not in _ROOT}
+        clean: Obj = prune(rest, self.content, "", decoded.unknown)
+        drop_nulls(clean, self.content)
+        fill_defaults(clean, self.content)
+        misfit = coerce(clean, self.content, decoded.unknown)
+        if misfit is not None:
+            kind = obj.get("kind", "")
+            version = str(obj.get("apiVersion", "")).rpartition("/")[2]
+            raise bad_request(
+                f'{kind} in version "{version}" cannot be handled as a {kind}: {misfit}'
+            )
         clean["metadata"] = decoded.struct(obj.get("metadata") or {}, metadata, "metadata.")
         return clean
 
-    def _prune(self, value: Any, schema: Obj, path: str, unknown: list[str]) -> Any:
-        if isinstance(value, dict):
-            properties: Obj = schema.get("properties") or {}
-            more = schema.get("additionalProperties")
-            if schema.get("x-kubernetes-embedded-resource"):
-                properties = {"apiVersion": {}, "kind": {}, "metadata": {_PRESERVE: True}} | (
-                    properties
-                )
-            clean = {}
-            for key, item in value.items():
-                if key in properties:
-                    clean[key] = self._prune(item, properties[key], f"{path}{key}.", unknown)
-                elif isinstance(more, dict):
-                    clean[key] = self._prune(item, more, f"{path}{key}.", unknown)
-                elif more is True or schema.get(_PRESERVE):
-                    clean[key] = clone(item)
-                else:
-                    unknown.append(f"{path}{key}")
-            return clean
-        if isinstance(value, list):
-            items = schema.get("items")
-            if not isinstance(items, dict):
-                return clone(value)
-            return [
-                self._prune(item, items, f"{path.rstrip('.')}[{index}].", unknown)
-                for index, item in enumerate(value)
-            ]
-        return value
+    def errors(self, new: Obj, old: Obj | None = None) -> list[FieldError]:
+        """Everything that is wrong with an object.
 
-    def validate(self, kind: Kind, new: Obj, old: Obj | None = None) -> None:
-        """Hold an object to the schema.
-
-        Raises:
-            StatusError: 422 with everything that is wrong.
+        Args:
+            new: the object.
+            old: what it replaces, None where it is new.
         """
-        del old
-        rules = {**self.schema, "properties": _without_root(self.schema)}
-        value = {key: item for key, item in new.items() if key not in _ROOT}
-        errors = check(value, rules, "") + self._scale_errors(new)
-        if errors:
-            raise invalid(kind.group, kind.kind, new["metadata"].get("name", ""), errors)
+        errors = check(new, self.schema, "", UNKNOWN if old is None else old)
+        errors += self._spec_replicas_errors(new)
+        errors += self._status_scale_errors(new)
+        errors += embedded_errors(new, self.content, "")
+        return errors + self._list_errors(new, old)
 
-    def _scale_errors(self, obj: Obj) -> list[FieldError]:
+    def status_errors(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Everything that is wrong with an object whose status is written."""
+        errors: list[FieldError] = []
+        schema = (self.schema.get("properties") or {}).get("status")
+        if "status" in new and schema is not None:
+            found = check(new["status"], schema, "", old.get("status", UNKNOWN))
+            errors += [moved(error, "status") for error in found]
+        return errors + self._status_scale_errors(new) + self._list_errors(new, old)
+
+    def _list_errors(self, new: Obj, old: Obj | None) -> list[FieldError]:
+        if old is not None and [*list_errors(old, self.schema)]:
+            return []
+        return [*list_errors(new, self.schema)]
+
+    def _spec_replicas_errors(self, obj: Obj) -> list[FieldError]:
+        return _replicas_errors(obj, self.scale["specReplicasPath"]) if self.scale else []
+
+    def _status_scale_errors(self, obj: Obj) -> list[FieldError]:
         if not self.scale:
             return []
-        path: str = self.scale["specReplicasPath"]
-        value: Any = obj
-        for name in path.strip(".").split("."):
-            value = value.get(name) if isinstance(value, dict) else None
-        if isinstance(value, int) and not isinstance(value, bool):
-            text = "should be a non-negative integer"
-            return [invalid_value(path, value, text)] if value < 0 else []
-        if value is None:
-            return []
-        kind = "string" if isinstance(value, str) else type(value).__name__
-        text = f"{path} accessor error: {value} is of the type {kind}, expected int64"
-        return [invalid_value(path, 0, text)]
+        errors = _replicas_errors(obj, self.scale["statusReplicasPath"])
+        path = self.scale.get("labelSelectorPath")
+        if path:
+            value, why = _reached(obj, path, "string")
+            del value
+            if why:
+                errors.append(invalid_value(path, "", why))
+        return errors
 
 
-def _without_root(schema: Obj) -> Obj:
-    return {
-        key: value for key, value in (schema.get("properties") or {}).items() if key not in _ROOT
-    }
+def _replicas_errors(obj: Obj, path: str) -> list[FieldError]:
+    value, why = _reached(obj, path, "int64")
+    if why:
+        return [invalid_value(path, 0, why)]
+    if value is not None and value < 0:
+        return [invalid_value(path, value, "should be a non-negative integer")]
+    if value is not None and value > _INT32_MAX:
+        return [invalid_value(path, value, f"should be less than or equal to {_INT32_MAX}")]
+    return []
 
 
-def _fill_defaults(value: Any, schema: Obj) -> None:
-    """Set what is not given and has a default; a null that may not be one counts as not given."""
+def _reached(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
+    """The value at `path`, or why there can be none of the type that is wanted."""
+    value: Any = obj
+    names = path.removeprefix(".").split(".")
+    for index, name in enumerate(names):
+        if not isinstance(value, dict):
+            there = "." + ".".join(names[: index + 1])
+            return None, (
+                f"{there} accessor error: {_go_text(value)} is of the type {_go_type(value)}, "
+                "expected map[string]interface{}"
+            )
+        if name not in value:
+            return None, ""
+        value = value[name]
+    if _go_type(value) != wanted:
+        there = "." + ".".join(names)
+        return None, (
+            f"{there} accessor error: {_go_text(value)} is of the type {_go_type(value)}, "
+            f"expected {wanted}"
+        )
+    return value, ""
+
+
+def _go_type(value: Any) -> str:
+    if value is None:
+        return "<nil>"
+    names = {bool: "bool", int: "int64", float: "float64", str: "string"}
     if isinstance(value, dict):
-        properties: Obj = schema.get("properties") or {}
-        for key, inner in properties.items():
-            if "default" in inner and (
-                key not in value or (value[key] is None and not inner.get("nullable"))
-            ):
-                value[key] = clone(inner["default"])
-            if key in value:
-                _fill_defaults(value[key], inner)
-        more = schema.get("additionalProperties")
-        if isinstance(more, dict):
-            for key, item in value.items():
-                if key not in properties:
-                    _fill_defaults(item, more)
-    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for item in value:
-            _fill_defaults(item, schema["items"])
+        return "map[string]interface {}"
+    return names.get(type(value), "[]interface {}")
+
+
+def _go_text(value: Any) -> str:
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        inner = " ".join(f"{key}:{_go_text(item)}" for key, item in sorted(value.items()))
+        return f"map[{inner}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_go_text, value))}]"
+    return value if isinstance(value, str) else go_number(value)

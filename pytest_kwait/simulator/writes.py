@@ -113,8 +113,6 @@ class Writes:
         errors = metadata_errors(new, kind) + rules.validate_create(new)
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
-        if kind.structure is not None:
-            kind.structure.validate(kind, new)
         strategy.warn_create(new, caller)
         self._api.admission.validate(asked)
         for hook in self._api.before_write:
@@ -179,7 +177,7 @@ class Writes:
             changes = strategy.validate_change(new, old)
             errors = self._api.strategy(requested).validate_update(new, old)
         else:
-            errors = []
+            errors = strategy.validate_update(new, old) if kind.custom else []
             if kind.bucket == "pods":
                 keep_the_rest(subresource, new, old)
                 errors = part_errors(subresource, new, old)
@@ -195,8 +193,6 @@ class Writes:
         errors = changes + errors
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
-        if kind.structure is not None:
-            kind.structure.validate(kind, new, old)
         if subresource is None:
             strategy.warn_update(new, old, caller)
         elif subresource == "status":

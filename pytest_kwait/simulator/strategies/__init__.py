@@ -59,5 +59,7 @@ STRATEGIES = {
 def strategy_of(kind: Kind) -> Strategy:
     """The strategy of `kind`; the generic one where it has none of its own."""
     module, name = STRATEGIES.get(kind.bucket, ("generic", "Strategy"))
+    if kind.custom:
+        module, name = "custom_kinds", "CustomStrategy"
     found: type[Strategy] = getattr(import_module(f"{__name__}.{module}"), name)
     return found(kind)

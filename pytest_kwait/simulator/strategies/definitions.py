@@ -1,28 +1,33 @@
-"""CustomResourceDefinitions: names, versions, schemas that can be served.
+"""CustomResourceDefinitions: what follows from what they say, and whether they can be served.
 
-Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/{v1/defaults.go,validation}.
+Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go,
+pkg/registry/customresourcedefinition/strategy.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.status_error import (
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
+from pytest_kwait.simulator.custom_resources.definition_rules import (
+    Leniency,
+    approval_errors,
+    names_errors,
+    spec_errors,
+    stored_version_errors,
 )
+from pytest_kwait.simulator.custom_resources.formats import unknown_formats
+from pytest_kwait.simulator.custom_resources.naming import condition
+from pytest_kwait.simulator.formats import dns_subdomain_texts
+from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.validation import name_errors
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["CLEANUP", "DefinitionStrategy"]
 
-_SCOPES = ("Cluster", "Namespaced")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that keeps a definition until its objects are gone."""
 
@@ -35,20 +40,25 @@ class DefinitionStrategy(Strategy):
         super().default(obj)
         names = obj.setdefault("spec", {}).setdefault("names", {})
         if names.get("kind"):
-            names.setdefault("singular", names["kind"].lower())
-            names.setdefault("listKind", names["kind"] + "List")
-        for version in obj["spec"].get("versions", ()):
+            if not names.get("singular"):
+                names["singular"] = names["kind"].lower()
+            if not names.get("listKind"):
+                names["listKind"] = names["kind"] + "List"
+        for version in obj["spec"].get("versions") or ():
             if "served" not in version:
                 version["served"] = False
+        webhook = (obj["spec"].get("conversion") or {}).get("webhook") or {}
+        service = (webhook.get("clientConfig") or {}).get("service")
+        if isinstance(service, dict):
+            service.setdefault("port", 443)
 
     def prepare_create(self, obj: Obj) -> None:
         """The storage version is what objects are stored in from now on."""
         super().prepare_create(obj)
-        stored = [one["name"] for one in obj["spec"].get("versions", ()) if one.get("storage")]
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
-            "storedVersions": stored,
+            "storedVersions": _storage_of(obj)[:1] or None,
         }
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
@@ -56,9 +66,7 @@ class DefinitionStrategy(Strategy):
         super().prepare_update(new, old)
         status = new.get("status") or {}
         stored = list(status.get("storedVersions") or ())
-        for version in new["spec"].get("versions", ()):
-            if version.get("storage") and version["name"] not in stored:
-                stored.append(version["name"])
+        stored += [name for name in _storage_of(new)[:1] if name not in stored]
         new["status"] = {**status, "storedVersions": stored}
 
     def prepare_delete(self, obj: Obj) -> Obj:
@@ -70,53 +78,59 @@ class DefinitionStrategy(Strategy):
         return {**obj, "metadata": {**metadata, "finalizers": [*finalizers, CLEANUP]}}
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """The name is made of plural and group; one version is stored; each has a schema."""
-        spec = obj["spec"]
-        group, names = spec.get("group", ""), spec.get("names", {})
-        errors: list[FieldError] = []
-        wanted = f"{names.get('plural', '')}.{group}"
-        if obj["metadata"].get("name") != wanted:
-            errors.append(
-                invalid_value(
-                    "metadata.name",
-                    obj["metadata"].get("name", ""),
-                    'must be spec.names.plural+"."+spec.group',
-                )
-            )
-        if not group:
-            errors.append(required("spec.group"))
-        elif "." not in group:
-            errors.append(
-                invalid_value("spec.group", group, "should be a domain with at least one dot")
-            )
-        else:
-            errors += [invalid_value("spec.group", group, text) for text in name_errors(group)]
-        if spec.get("scope") not in _SCOPES:
-            errors.append(
-                required("spec.scope")
-                if not spec.get("scope")
-                else not_supported("spec.scope", spec["scope"], _SCOPES)
-            )
+        """The name is made of plural and group, the rest is `definition_rules`."""
+        return [*_name_errors(obj), *self._rules(obj, None, Leniency())]
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Group and plural name never change, scope and kind not once they are served."""
+        established = condition(old, "Established").get("status") == "True"
+        conversion = (old["spec"].get("conversion") or {}).get("webhook") or {}
+        bundle = (conversion.get("clientConfig") or {}).get("caBundle")
+        errors = self._rules(new, old, Leniency(any_ca=not established or bool(bundle), old=old))
+        spec, before = new["spec"], old["spec"]
+        names, names_before = spec.get("names") or {}, before.get("names") or {}
+        fixed = [("spec.group", spec.get("group"), before.get("group"))]
+        fixed.append(("spec.names.plural", names.get("plural"), names_before.get("plural")))
+        if established:
+            fixed[:0] = [
+                ("spec.scope", spec.get("scope"), before.get("scope")),
+                ("spec.names.kind", names.get("kind"), names_before.get("kind")),
+            ]
         errors += [
-            required(f"spec.names.{field}") for field in ("plural", "kind") if not names.get(field)
+            invalid_value(at, value, "field is immutable")
+            for at, value, was in fixed
+            if value != was
         ]
-        versions = spec.get("versions", [])
-        if sum(bool(version.get("storage")) for version in versions) != 1:
-            text = "must have exactly one version marked as storage version"
-            errors.append(invalid_value("spec.versions", versions, text))
-        for index, version in enumerate(versions):
-            at = f"spec.versions[{index}].schema.openAPIV3Schema"
-            schema = (version.get("schema") or {}).get("openAPIV3Schema")
-            if schema is None:
-                errors.append(required(at, "schemas are required"))
-            elif schema.get("type") != "object":
-                if not schema.get("type"):
-                    errors.append(required(f"{at}.type", "must not be empty at the root"))
-                else:
-                    errors.append(
-                        invalid_value(f"{at}.type", schema["type"], "must be object at the root")
-                    )
-        if spec.get("preserveUnknownFields"):
+        return errors
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Accepted names are names."""
+        accepted = (new.get("status") or {}).get("acceptedNames") or {}
+        return [*names_errors(accepted, "status.acceptedNames")]
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Tell of formats that nothing is held to."""
+        for form in unknown_formats(obj["spec"]):
+            caller.warn(f'unrecognized format "{form}"')
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Tell of such formats that were not there before."""
+        known = {*unknown_formats(old["spec"])}
+        for form in unknown_formats(new["spec"]):
+            if form not in known:
+                caller.warn(f'unrecognized format "{form}"')
+
+    @staticmethod
+    def _rules(new: Obj, old: Obj | None, leniency: Leniency) -> list[FieldError]:
+        spec = new["spec"]
+        errors = spec_errors(spec, leniency)
+        accepted = (new.get("status") or {}).get("acceptedNames") or {}
+        errors += names_errors(accepted, "status.acceptedNames")
+        errors += stored_version_errors(new)
+        errors += approval_errors(new, old)
+        if spec.get("preserveUnknownFields") and not (
+            old is not None and old["spec"].get("preserveUnknownFields")
+        ):
             text = (
                 "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
                 "spec.versions[*].schema instead"
@@ -124,18 +138,18 @@ class DefinitionStrategy(Strategy):
             errors.append(invalid_value("spec.preserveUnknownFields", True, text))
         return errors
 
-    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Group, scope and names of the kind never change."""
-        errors = self.validate_create(new)
-        for field in ("group", "scope"):
-            if new["spec"].get(field) != old["spec"].get(field):
-                errors.append(
-                    invalid_value(f"spec.{field}", new["spec"].get(field), "field is immutable")
-                )
-        for field in ("kind", "plural"):
-            value = new["spec"].get("names", {}).get(field)
-            if value != old["spec"].get("names", {}).get(field):
-                errors.append(invalid_value(f"spec.names.{field}", value, "field is immutable"))
-        if old["metadata"].get("deletionTimestamp") and new["spec"] != old["spec"]:
-            errors.append(forbidden_field("spec", "the definition is being deleted"))
-        return errors
+
+def _storage_of(obj: Obj) -> list[str]:
+    versions = obj["spec"].get("versions") or ()
+    return [one.get("name", "") for one in versions if one.get("storage")]
+
+
+def _name_errors(obj: Obj) -> list[FieldError]:
+    name: str = obj["metadata"].get("name", "")
+    if not name:
+        return []
+    spec = obj["spec"]
+    texts = dns_subdomain_texts(name)
+    if name != f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}":
+        texts.append('must be spec.names.plural+"."+spec.group')
+    return [invalid_value("metadata.name", name, text) for text in texts]

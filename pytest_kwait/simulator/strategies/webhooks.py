@@ -7,7 +7,6 @@ pkg/util/webhook/validation.go.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from pytest_kwait.simulator.status_error import (
     duplicate,
@@ -18,6 +17,7 @@ from pytest_kwait.simulator.status_error import (
 )
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.validation import name_errors, selector_errors
+from pytest_kwait.simulator.webhook_targets import service_errors, url_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -32,7 +32,6 @@ _CHOICES = {
     "failurePolicy": ("Fail", "Ignore"),
     "matchPolicy": ("Equivalent", "Exact"),
 }
-_FORM = "; desired format: https://host[/path]"
 _NO_CEL = "the embedded cluster evaluates no CEL expressions"
 
 
@@ -161,55 +160,8 @@ def _client_errors(config: Obj, at: str) -> list[FieldError]:
     if ("url" in config) == ("service" in config):
         return [required(at, "exactly one of url or service is required")]
     if "url" in config:
-        return _url_errors(config["url"], f"{at}.url")
-    return _service_errors(config["service"], f"{at}.service")
-
-
-def _url_errors(url: str, at: str) -> list[FieldError]:
-    try:
-        split = urlsplit(url)
-        user, _, _ = split.netloc.rpartition("@")
-    except ValueError as error:
-        return [required(at, f"url must be a valid URL: {error}{_FORM}")]
-    errors = []
-    if split.scheme != "https":
-        text = f"'https' is the only allowed URL scheme{_FORM}"
-        errors.append(invalid_value(at, split.scheme, text))
-    if not split.netloc:
-        errors.append(invalid_value(at, "", f"host must be specified{_FORM}"))
-    if user:
-        text = "user information is not permitted in the URL"
-        errors.append(invalid_value(at, user, text))
-    if split.fragment:
-        text = "fragments are not permitted in the URL"
-        errors.append(invalid_value(at, split.fragment, text))
-    if split.query:
-        text = "query parameters are not permitted in the URL"
-        errors.append(invalid_value(at, split.query, text))
-    return errors
-
-
-def _service_errors(service: Obj, at: str) -> list[FieldError]:
-    unnamed = [field for field in ("name", "namespace") if not service.get(field)]
-    errors = [required(f"{at}.{field}") for field in unnamed]
-    port = service.get("port", 443)
-    if not 1 <= port <= 65535:
-        text = "port is not valid: must be between 1 and 65535, inclusive"
-        errors.append(invalid_value(f"{at}.port", port, text))
-    path = service.get("path", "")
-    if path in ("", "/"):
-        return errors
-    if path == "//":
-        return [*errors, invalid_value(f"{at}.path", path, "segment[0] may not be empty")]
-    if not path.startswith("/"):
-        errors.append(invalid_value(f"{at}.path", path, "must start with a '/'"))
-    for index, step in enumerate(path[1:].removesuffix("/").split("/")):
-        texts = name_errors(step) if step else ["may not be empty"]
-        sign = ":" if step else ""
-        errors += [
-            invalid_value(f"{at}.path", path, f"segment[{index}]{sign} {text}") for text in texts
-        ]
-    return errors
+        return url_errors(config["url"], f"{at}.url")
+    return service_errors(config["service"], f"{at}.service")
 
 
 def _version_errors(versions: list[str], at: str) -> list[FieldError]:

@@ -1,0 +1,46 @@
+"""Whether the defaults of a schema are values that it allows.
+
+Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/defaulting/validation.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.custom_resources.embedded import embedded_errors
+from pytest_kwait.simulator.custom_resources.findings import moved
+from pytest_kwait.simulator.custom_resources.pruning import prune
+from pytest_kwait.simulator.custom_resources.values import check
+from pytest_kwait.simulator.status_error import invalid_value
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = ["default_errors"]
+
+_EMBEDDED = "x-kubernetes-embedded-resource"
+_META = ("metadata", "kind", "apiVersion")
+
+
+def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[FieldError]:
+    """What is wrong with the defaults of `schema` and of all that is in it.
+
+    Defaults within metadata are held to their own schema alone: the object around them is not
+    made up.
+    """
+    errors: list[FieldError] = []
+    embedded = bool(schema.get(_EMBEDDED))
+    in_metadata = in_metadata and not embedded
+    value = schema.get("default")
+    if value is not None:
+        if not in_metadata and prune(value, schema) != value:
+            errors.append(invalid_value(f"{at}.default", value, "must not have unknown fields"))
+        found = embedded_errors(value, schema, f"{at}.default")
+        errors += found or [moved(one, f"{at}.default") for one in check(value, schema, "")]
+    if isinstance(schema.get("items"), dict):
+        errors += default_errors(schema["items"], f"{at}.items", in_metadata=in_metadata)
+    for name, inner in (schema.get("properties") or {}).items():
+        within = in_metadata or (embedded and name in _META)
+        errors += default_errors(inner, f"{at}.properties[{name}]", in_metadata=within)
+    return errors

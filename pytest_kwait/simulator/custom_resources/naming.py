@@ -1,0 +1,121 @@
+"""Which names a definition gets, and what its conditions say of it.
+
+Source: k8s.io/apiextensions-apiserver pkg/controller/status/naming_controller.go,
+pkg/controller/establish, pkg/controller/apiapproval, pkg/apihelpers/helpers.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.objects import clone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["accept_names", "condition", "set_condition"]
+
+
+def condition(definition: Obj, kind: str) -> Obj:
+    """The condition `kind`; empty if there is none."""
+    conditions: list[Obj] = (definition.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one.get("type") == kind), {})
+
+
+def set_condition(definition: Obj, new: Obj, stamp: str) -> None:
+    """Put `new` in the place of the condition of its type; the time is that of the status."""
+    conditions: list[Obj] = definition["status"].get("conditions") or []
+    for index, one in enumerate(conditions):
+        if one.get("type") == new["type"]:
+            same = one.get("status") == new["status"]
+            when = one.get("lastTransitionTime") if same else stamp
+            conditions[index] = {**one, **new, "lastTransitionTime": when or stamp}
+            break
+    else:
+        conditions.append({**new, "lastTransitionTime": stamp})
+    definition["status"]["conditions"] = conditions
+
+
+def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
+    """Give `definition` the names that it wants and that are free.
+
+    Args:
+        definition: the definition; its status is changed.
+        others: the other definitions of its group.
+        stamp: the time for its conditions.
+
+    Returns:
+        Whether anything changed.
+    """
+    status = definition.setdefault("status", {})
+    wanted: Obj = definition["spec"]["names"]
+    accepted: Obj = status.get("acceptedNames") or {"plural": "", "kind": ""}
+    if wanted == accepted and condition(definition, "NamesAccepted"):
+        return False
+    before = clone(status)
+    resources, kinds = _taken([*others, definition])
+    names, trouble = clone(accepted), ("NoConflicts", "no conflicts found")
+    for field, taken in (("plural", resources), ("singular", resources)):
+        if _free(wanted, accepted, field, taken):
+            _copy(wanted, names, field)
+        else:
+            trouble = (f"{field.title()}Conflict", f'"{wanted[field]}" is already in use')
+    known = accepted.get("shortNames") or []
+    used = [
+        name for name in wanted.get("shortNames") or () if name not in known and name in resources
+    ]
+    if used:
+        texts = list(dict.fromkeys(f'"{name}" is already in use' for name in used))
+        text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        trouble = ("ShortNamesConflict", text)
+    else:
+        _copy(wanted, names, "shortNames")
+    for field, reason in (("kind", "KindConflict"), ("listKind", "ListKindConflict")):
+        if _free(wanted, accepted, field, kinds):
+            _copy(wanted, names, field)
+        else:
+            trouble = (reason, f'"{wanted[field]}" is already in use')
+    _copy(wanted, names, "categories")
+    good = trouble[0] == "NoConflicts"
+    status["acceptedNames"] = names
+    verdict = {
+        "type": "NamesAccepted",
+        "status": "True" if good else "False",
+        "reason": trouble[0],
+        "message": trouble[1],
+    }
+    old = condition(definition, "Established")
+    set_condition(definition, verdict, stamp)
+    if old.get("status") != "True":
+        why = ("Installing", "the initial names have been accepted")
+        if not good:
+            why = ("NotAccepted", "not all names are accepted")
+            why = (old["reason"], old["message"]) if old else why
+        established = {"type": "Established", "status": "False"}
+        set_condition(definition, established | {"reason": why[0], "message": why[1]}, stamp)
+    return bool(status != before)
+
+
+def _taken(definitions: list[Obj]) -> tuple[set[str], set[str]]:
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for one in definitions:
+        names: Obj = (one.get("status") or {}).get("acceptedNames") or {}
+        resources |= {names.get("plural", ""), names.get("singular", "")}
+        resources |= set(names.get("shortNames") or ())
+        kinds |= {names.get("kind", ""), names.get("listKind", "")}
+    return resources, kinds
+
+
+def _free(wanted: Obj, accepted: Obj, field: str, taken: set[str]) -> bool:
+    name = wanted.get(field, "")
+    return name == accepted.get(field, "") or name not in taken
+
+
+def _copy(wanted: Obj, names: Obj, field: str) -> None:
+    if field in wanted:
+        names[field] = wanted[field]
+    else:
+        names.pop(field, None)

@@ -1,0 +1,55 @@
+"""Whether objects can be held to the schema of a definition.
+
+Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, func
+validateCustomResourceDefinitionValidation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.custom_resources.default_rules import default_errors
+from pytest_kwait.simulator.custom_resources.schema_definition import (
+    Place,
+    root_errors,
+    schema_errors,
+)
+from pytest_kwait.simulator.custom_resources.structural_rules import structural_errors, unsupported
+from pytest_kwait.simulator.status_error import invalid_value
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = ["validation_errors"]
+
+
+def validation_errors(validation: Obj | None, at: str, status: bool) -> list[FieldError]:
+    """Everything that is wrong with the schema of a version, or of all of them.
+
+    Args:
+        validation: what holds the schema; None for none.
+        at: where it stands.
+        status: whether the objects have a status subresource.
+    """
+    schema: Obj | None = (validation or {}).get("openAPIV3Schema")
+    if schema is None:
+        return []
+    at = f"{at}.openAPIV3Schema"
+    errors = root_errors(schema, at, status)
+    why = unsupported(schema)
+    ruled = False
+    if not why:
+        structure = structural_errors(schema, at) or default_errors(schema, at)
+        errors += structure
+        ruled = not structure
+    found, about_rules = schema_errors(schema, Place(at, root=True, ruled=ruled), _not_evaluated)
+    errors += found + about_rules
+    if not errors and why:
+        errors.append(invalid_value(at, "", why))
+    return errors
+
+
+def _not_evaluated(schema: Obj, place: Place) -> list[FieldError]:
+    del schema, place
+    return []

@@ -1,0 +1,56 @@
+"""Patterns as Go's regexp package has them, by the RE2 that the CEL library brings.
+
+Go's syntax is RE2's, and RE2 needs time in proportion to the text: no pattern can keep the server
+busy. The library is loaded with the first pattern.
+
+Source: Go's regexp/syntax/parse.go (the texts of what is wrong).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cel_expr_python.cel import Expression
+
+__all__ = ["pattern_fault", "pattern_matches"]
+
+_SAID = "INVALID_ARGUMENT: invalid regular expression: "
+_FAULTS = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "trailing \\": "trailing backslash at end of expression",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid named capture group": "invalid named capture",
+}
+"""What RE2 says, and what Go says to the same."""
+
+
+@lru_cache(maxsize=1)
+def _search() -> Expression:
+    from cel_expr_python import cel
+
+    variables = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}
+    return cel.NewEnv(variables=variables).compile("text.matches(pattern)")
+
+
+@lru_cache(maxsize=512)
+def pattern_fault(pattern: str) -> str:
+    """Why `pattern` is none, as Go says it; empty if it is one."""
+    said = _search().eval(data={"text": "", "pattern": pattern}).value()
+    if isinstance(said, bool):
+        return ""
+    fault, _, part = str(said).removeprefix(_SAID).partition(": ")
+    text = f"error parsing regexp: {_FAULTS.get(fault, fault)}"
+    # Go names the whole pattern where a bracket too many or too few is met.
+    part = pattern if fault in ("missing )", "unexpected )") else part
+    return f"{text}: `{part}`" if part else f"{text}: ``"
+
+
+def pattern_matches(pattern: str, text: str) -> bool:
+    """Whether `pattern` is found in `text`; one that is none is found nowhere."""
+    return _search().eval(data={"text": text, "pattern": pattern}).value() is True
