@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import (
+    NEGATIVE,
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,
     label_value_texts,
     path_segment_texts,
 )
+from pytest_kwait.simulator.rules.owners import owner_errors
 from pytest_kwait.simulator.status_error import (
     FieldError,
     forbidden_field,
@@ -152,6 +154,8 @@ def _own_errors(
         ]
     else:
         errors.append(required("metadata.namespace"))
+    if metadata.get("generation", 0) < 0:
+        errors.append(invalid_value("metadata.generation", metadata["generation"], NEGATIVE))
     errors += _kept_errors(metadata)
     finalizers = metadata.get("finalizers", ())
     errors += [
@@ -168,11 +172,11 @@ def _own_errors(
 def _kept_errors(metadata: Obj) -> list[FieldError]:
     """What is looked at again whenever metadata is looked at."""
     if "labels" not in metadata and "annotations" not in metadata:
-        return _owner_errors(metadata.get("ownerReferences", ()))
+        return owner_errors(metadata.get("ownerReferences", ()))
     return [
         *label_errors(metadata.get("labels", {}), "metadata.labels"),
         *annotation_errors(metadata.get("annotations", {}), "metadata.annotations"),
-        *_owner_errors(metadata.get("ownerReferences", ())),
+        *owner_errors(metadata.get("ownerReferences", ())),
     ]
 
 
@@ -194,36 +198,6 @@ def annotation_errors(annotations: dict[str, str], path: str) -> list[FieldError
         errors += [invalid_value(path, key, text) for text in label_key_texts(key.lower())]
     if size > _ANNOTATIONS_MAX:
         errors.append(too_long(path, _ANNOTATIONS_MAX))
-    return errors
-
-
-def _owner_errors(references: list[Obj] | tuple[Obj, ...]) -> list[FieldError]:
-    path = "metadata.ownerReferences"
-    errors: list[FieldError] = []
-    controller = ""
-    for reference in references:
-        if not reference.get("apiVersion", "").rpartition("/")[2]:
-            text = "version must not be empty"
-            errors.append(
-                invalid_value(f"{path}.apiVersion", reference.get("apiVersion", ""), text)
-            )
-        errors += [
-            invalid_value(f"{path}.{field}", "", "must not be empty")
-            for field in ("kind", "name", "uid")
-            if not reference.get(field)
-        ]
-        if reference.get("controller"):
-            this = f"{reference.get('kind')}/{reference.get('name')}"
-            if controller:
-                errors.append(
-                    invalid_value(
-                        path,
-                        list(references),
-                        "Only one reference can have Controller set to true. Found "
-                        f'"true" in references for {controller} and {this}',
-                    )
-                )
-            controller = controller or this
     return errors
 
 

@@ -15,6 +15,7 @@ from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.ownership import record_update
 from pytest_kwait.simulator.pod_parts import keep_the_rest, part_errors
 from pytest_kwait.simulator.removals import finished
+from pytest_kwait.simulator.rules.owners import drop_repeated_owners
 from pytest_kwait.simulator.status_error import (
     FieldError,
     StatusError,
@@ -78,7 +79,8 @@ class Writes:
         metadata = new["metadata"]
         namespace = namespace or namespace_of(new)
         _check_namespace(kind, metadata, namespace)
-        if metadata.get("resourceVersion"):
+        _keep_owners_once(metadata, caller)
+        if metadata.get("resourceVersion") and not caller.dry_run:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         asked = Attributes(
             "CREATE",
@@ -149,6 +151,7 @@ class Writes:
         name = name_of(old)
         check_escalation(self._api.rbac, kind, new, old, namespace_of(old), caller)
         _check_namespace(kind, metadata, namespace_of(old))
+        _keep_owners_once(metadata, caller)
         check_version(strategy, metadata, before)
         asked = Attributes(
             "UPDATE",
@@ -252,9 +255,11 @@ def _keep_server_fields(metadata: Obj, before: Obj) -> None:
         metadata["deletionTimestamp"] = before["deletionTimestamp"]
         if "deletionGracePeriodSeconds" in before:
             metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
-    else:
-        metadata.pop("deletionTimestamp", None)
-        metadata.pop("deletionGracePeriodSeconds", None)
+
+
+def _keep_owners_once(metadata: Obj, caller: Caller) -> None:
+    if len(metadata.get("ownerReferences") or ()) > 1 and (text := drop_repeated_owners(metadata)):
+        caller.warn(text)
 
 
 def _check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:

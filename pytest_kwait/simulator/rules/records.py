@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import NEGATIVE, config_key_texts
+from pytest_kwait.simulator.json_errors import json_error
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.status_error import (
     forbidden_field,
@@ -23,7 +24,8 @@ from pytest_kwait.simulator.status_error import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.json_errors import json_error
+from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = [
@@ -104,21 +106,9 @@ def secret_errors(obj: Obj) -> list[FieldError]:
 
 def _no_object(content: bytes) -> str:
     """Why the text is no JSON object, in Go's words; empty if it is one, or null."""
-    text = content.decode(errors="replace")
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        rest = text[error.pos :].strip()
-        if not rest or text.strip() in ("{", "["):
-            return "unexpected end of JSON input"
-        where = {
-            "Extra data": "after top-level value",
-            "Expecting ':' delimiter": "after object key",
-            "Expecting property name enclosed in double quotes": (
-                "looking for beginning of object key string"
-            ),
-        }.get(error.msg, "looking for beginning of value")
-        return f"invalid character '{rest[0]}' {where}"
+    if why := json_error(content):
+        return why
+    value = json.loads(content)
     if value is None or isinstance(value, dict):
         return ""
     name = {str: "string", list: "array", bool: "bool"}.get(type(value), "number")
