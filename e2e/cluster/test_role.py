@@ -26,7 +26,7 @@ def test_passes(kwait):
     assert kwait.create_namespace("peer").get("sa/default")
 
 def test_fails(wait_for_pod_running):
-    wait_for_pod_running("none", timeout="500ms")
+    wait_for_pod_running("none", timeout="2s")
 """
 
 

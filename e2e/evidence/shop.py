@@ -83,10 +83,10 @@ def test_shop(kwait):
     kwait.apply(DEFINITION, SHELF, KEYS, COLOURS, SHOP)
     kwait.wait_for("pod/shop", started_again, timeout="60s", fail_fast=False)
     restarts = "jsonpath={.status.containerStatuses[0].restartCount}"
-    kwait.wait_for("pod/shop", f"{restarts}=999", timeout="500ms", fail_fast=False)
+    kwait.wait_for("pod/shop", f"{restarts}=999", timeout="2s", fail_fast=False)
 
 
-@pytest.mark.wait_for_pod_ready("nobody", timeout="500ms")
+@pytest.mark.wait_for_pod_ready("nobody", timeout="2s")
 def test_setup():
     pass
 

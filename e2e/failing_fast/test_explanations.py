@@ -115,7 +115,7 @@ def test_nothing_secret_is_shown(kwait: Bench, wait_for_pod_success: Wait) -> No
     with pytest.raises(WaitFailed) as failed:
         wait_for_pod_success("careless", timeout="1m")
     with pytest.raises(WaitTimeout) as late:
-        kwait.wait_for("secret/s", "jsonpath={.data.a}=Yw==", timeout="500ms")
+        kwait.wait_for("secret/s", "jsonpath={.data.a}=Yw==", timeout="2s")
 
     said = "".join(f"{error.value}{json.dumps(error.value.evidence)}" for error in (failed, late))
     assert "Authorization: Bearer (hidden)" in said
@@ -128,9 +128,9 @@ def test_what_there_is_where_a_name_matches_nothing(kwait: Bench, wait_for_pod_r
     kwait.create(pod("database"), pod("web-0"))
 
     with raises(WaitTimeout, rf"there are pods in {kwait.namespace}: web-0, database try:"):
-        wait_for_pod_ready("wbe-0", timeout="500ms")
+        wait_for_pod_ready("wbe-0", timeout="2s")
     with raises(WaitTimeout, rf"there are no jobs.batch in {kwait.namespace}"):
-        kwait.wait_for("job/pi", "create", timeout="500ms")
+        kwait.wait_for("job/pi", "create", timeout="2s")
     with raises(InvalidArgument, r"kind='pdo' is not valid: .* near: pods \(v1\)"):
         kwait.wait_for("pdo/web-0", "condition=Ready")
 

@@ -87,7 +87,7 @@ def test_a_job_deleted_while_it_is_awaited(
     kwait.wait_for("job/short-lived", "delete")
 
     with raises(WaitTimeout, "short-lived"):
-        wait_for_job_pods_running("short-lived", 1, timeout="500ms")
+        wait_for_job_pods_running("short-lived", 1, timeout="2s")
 
 
 def test_a_limit_says_what_was_seen(

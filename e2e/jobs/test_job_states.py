@@ -59,7 +59,7 @@ def test_suspend(
     kwait.apply(job("paused"))
     wait_for_job_ready("paused", 1)
     with raises(WaitTimeout, "nobody has asked to suspend the job: 1 Running"):
-        wait_for_job_suspend("paused", timeout="500ms")
+        wait_for_job_suspend("paused", timeout="2s")
     kwait.apply(job("paused", suspend=True))
 
     assert wait_for_job_suspend("paused")["spec"]["suspend"] is True
@@ -94,15 +94,15 @@ def test_state(kwait: Bench, wait_for_job_state: Wait) -> None:
 
     assert wait_for_job_state("two", two_active)["status"]["active"] == 2
     wait_for_job_state("one", lambda each: each["status"].get("active") == 1)
-    with raises(WaitTimeout, "did not satisfy two_active within 1s: 1 pods are active"):
-        wait_for_job_state("one", two_active, timeout="1s")
+    with raises(WaitTimeout, "did not satisfy two_active within 2s: 1 pods are active"):
+        wait_for_job_state("one", two_active, timeout="2s")
 
 
 def test_gone_by_uid(kwait: Bench, wait_for_job_gone: Wait) -> None:
     """A Job of the same name that came after is another one."""
     before = kwait.create(job("again", suspend=True))[0]["metadata"]["uid"]
     with raises(WaitTimeout, "still there, nobody is deleting it"):
-        wait_for_job_gone("again", timeout="500ms")
+        wait_for_job_gone("again", timeout="2s")
     kwait.delete("job/again", propagation="Background")
 
     assert wait_for_job_gone("again", before) is None
@@ -128,7 +128,7 @@ def test_what_holds_a_job(
     ):
         wait_for_job_gone("held", timeout="2s")
     with raises(WaitTimeout, "1 pod still there: 1 being deleted, held by .*kwait.example/held"):
-        wait_for_all_job_pods_gone("held", timeout="500ms")
+        wait_for_all_job_pods_gone("held", timeout="2s")
     (pod,) = kwait.list("pod")
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_pod(
         pod["metadata"]["name"], kwait.namespace, {"metadata": {"finalizers": None}}
@@ -144,7 +144,7 @@ def test_pods_of_a_job_that_is_gone(
     kwait.create(job("short-lived"))
     wait_for_job_ready("short-lived", 1)
     with raises(WaitTimeout, "1 pod still there: 1 Running; the job is at work, and makes pods"):
-        wait_for_all_job_pods_gone("short-lived", timeout="500ms")
+        wait_for_all_job_pods_gone("short-lived", timeout="2s")
     kwait.delete("job/short-lived", propagation="Background")
 
     assert wait_for_all_job_pods_gone("short-lived", timeout="1m") is None

@@ -54,8 +54,8 @@ def test_numbers(
     assert names(wait_for_number_of_pods(3)) == ["a", "b", "c"]
     assert names(wait_for_pods_running(2)) == ["a", "b"]
     assert names(wait_for_number_of_pods(2, selector=WEB)) == ["a", "b"]
-    with raises(WaitTimeout, r"did not come to exactly 1 pod within 500ms: 3, 2 more"):
-        wait_for_number_of_pods(1, timeout="500ms")
+    with raises(WaitTimeout, r"did not come to exactly 1 pod within 2s: 3, 2 more"):
+        wait_for_number_of_pods(1, timeout="2s")
 
 
 def test_labels(
@@ -120,7 +120,7 @@ def test_scheduling_gates(
     assert names(wait_for_pods_with_scheduling_gates(1, gates)) == ["gated"]
     assert names(wait_for_pods_with_scheduling_gates(1, [])) == ["free"]
     with raises(WaitTimeout, r"behind scheduling gate kwait\.example/first"):
-        wait_for_pod_scheduled("gated", timeout="500ms")
+        wait_for_pod_scheduled("gated", timeout="2s")
 
 
 @pytest.mark.manifests("web.yaml")

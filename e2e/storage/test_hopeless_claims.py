@@ -148,7 +148,7 @@ def test_claims_by_hand(
     assert wait_for_pvc_finalizer("a", "kwait.example/held")["metadata"]["name"] == "a"
     kwait.delete("pvc/a")
     with raises(WaitTimeout, "being deleted, held by .*kwait.example/held"):
-        wait_for_persistent_volume_claim_deleted("a", timeout="500ms")
+        wait_for_persistent_volume_claim_deleted("a", timeout="2s")
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_persistent_volume_claim(
         "a", kwait.namespace, {"metadata": {"finalizers": None}}
     )

@@ -77,8 +77,8 @@ def test_many_claims(
 
     (any_of,) = wait_for_persistent_volume_claims_phase(["a", "b"], "Bound", match_any=True)
     assert any_of["spec"]["volumeName"] == f"{unique}-a"
-    with raises(WaitTimeout, r"did not get to phase Bound \(all\) within 500ms: .*b: "):
-        wait_for_persistent_volume_claims_phase(["a", "b"], "Bound", timeout="500ms")
+    with raises(WaitTimeout, r"did not get to phase Bound \(all\) within 2s: .*b: "):
+        wait_for_persistent_volume_claims_phase(["a", "b"], "Bound", timeout="2s")
     kwait.create(second)
 
     found = wait_for_persistent_volume_claims_phase(claims, "Bound", timeout="1m")
@@ -104,7 +104,7 @@ def test_released(
     wait_for_pv_and_pvc(unique, "data")
     kwait.delete("pv/" + unique)
     with raises(WaitTimeout, rf"held by {PV_PROTECTION} \(bound to claim \S+/data\)"):
-        wait_for_persistent_volume_deleted(unique, timeout="500ms")
+        wait_for_persistent_volume_deleted(unique, timeout="2s")
     kwait.delete("pvc/data")
 
     assert wait_for_persistent_volume_claim_deleted("data") is None
@@ -142,7 +142,7 @@ def test_finalizers_and_users(
     wait_for_pod_running("reader")
     kwait.delete("pvc/data")
     with raises(WaitTimeout, rf"held by {PVC_PROTECTION} \(used by pod reader\)"):
-        wait_for_persistent_volume_claim_deleted("data", timeout="500ms")
+        wait_for_persistent_volume_claim_deleted("data", timeout="2s")
     kwait.delete("pod/reader")
     assert wait_for_pvc_finalizer("data", PVC_PROTECTION, present=False, timeout="1m") is None
     assert wait_for_persistent_volume_claim_deleted("data", uid) is None
@@ -157,7 +157,7 @@ def test_phases_by_hand(kwait: Bench, unique: str, wait_for_persistent_volume_ph
 
     assert found["metadata"]["name"] == unique
     with raises(WaitTimeout, "not found yet"):
-        wait_for_persistent_volume_phase(f"{unique}-none", "Bound", timeout="500ms")
+        wait_for_persistent_volume_phase(f"{unique}-none", "Bound", timeout="2s")
 
 
 def test_deleted_by_uid(
@@ -171,10 +171,10 @@ def test_deleted_by_uid(
     finalize_volume(kwait, unique, "kwait.example/held")
     wait_for_pv_finalizer(unique, "kwait.example/held")
     with raises(WaitTimeout, "nobody is deleting it, its reclaim policy is Retain"):
-        wait_for_persistent_volume_deleted(unique, timeout="500ms")
+        wait_for_persistent_volume_deleted(unique, timeout="2s")
     kwait.delete("pv/" + unique)
     with raises(WaitTimeout, "being deleted, held by .*kwait.example/held"):
-        wait_for_persistent_volume_deleted(unique, timeout="500ms")
+        wait_for_persistent_volume_deleted(unique, timeout="2s")
     finalize_volume(kwait, unique)
 
     assert wait_for_persistent_volume_deleted(unique, made["metadata"]["uid"]) is None
@@ -200,12 +200,12 @@ def test_attachment(
         unique, {"status": {"attached": False, "attachError": {"message": "the disk is in use"}}}
     )
     with raises(WaitTimeout, r"not attached to \S+: the disk is in use"):
-        wait_for_volume_attachment_attached(unique, timeout="500ms", mode=mode)
+        wait_for_volume_attachment_attached(unique, timeout="2s", mode=mode)
     storage.patch_volume_attachment_status(
         unique, {"status": {"attached": True, "attachError": None}}
     )
     assert wait_for_volume_attachment_attached(unique, mode=mode)["status"]["attached"] is True
     with raises(WaitTimeout, "still there, nobody is deleting it"):
-        wait_for_volume_attachment_terminated(unique, timeout="500ms", mode=mode)
+        wait_for_volume_attachment_terminated(unique, timeout="2s", mode=mode)
     kwait.delete("volumeattachment/" + unique)
     assert wait_for_volume_attachment_terminated(unique, mode=mode) is None

@@ -50,7 +50,7 @@ def test_by_the_pods_that_the_scale_selects(kwait: Bench) -> None:
     kwait.apply(definition(labelSelectorPath=".status.selector"), shop | known)
 
     with raises(WaitTimeout, "shop .*/corner did not have exactly 1 pod, Running and ready"):
-        kwait.scale("shop/corner", 1, timeout="500ms")
+        kwait.scale("shop/corner", 1, timeout="2s")
     # There is no controller of shops here: the test makes the pod itself.
     kwait.create(pod("corner-1", labels={"app": "corner"}))
     assert kwait.scale("shop/corner", 1)["spec"]["replicas"] == 1

@@ -63,7 +63,7 @@ def test_after_a_change_the_old_status_does_not_count(
     generation = second["metadata"]["generation"]
     assert wait_for_observed_deployment("web", generation)["metadata"]["name"] == "web"
     with raises(WaitTimeout, f"generation {generation + 1} is not observed yet, its status is of"):
-        wait_for_observed_deployment("web", generation + 1, timeout="500ms")
+        wait_for_observed_deployment("web", generation + 1, timeout="2s")
 
 
 def test_bounds_are_held_at_every_step(

@@ -41,7 +41,7 @@ def test_pods_in_whatever_state(
 
     assert wait_for_replica_set_desired_replicas("web")["status"]["replicas"] == 2
     with raises(WaitTimeout, "2 wanted: 2 there, 0 ready, 0 available"):
-        wait_for_ready_replica_set("web", timeout="1s")
+        wait_for_ready_replica_set("web", timeout="2s")
 
 
 def test_what_it_is_scaled_to(

@@ -97,8 +97,8 @@ def test_what_holds_a_deletion_up_is_named(kwait: Bench) -> None:
     held = {"name": "held", "finalizers": ["example.com/hold"]}
     kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
 
-    with raises(WaitTimeout, "within 1s: being deleted, held by example.com/hold"):
-        kwait.delete_and_wait("configmap/held", timeout="1s")
+    with raises(WaitTimeout, "within 2s: being deleted, held by example.com/hold"):
+        kwait.delete_and_wait("configmap/held", timeout="2s")
 
     # Who names finalizers means the object that is going, not another in its place.
     let_go = {"name": "held", "finalizers": []}
