@@ -24,8 +24,7 @@ from pytest_kwait.simulator.status_error import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.json_errors import json_error
-from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = [
