@@ -92,7 +92,7 @@ def object_answer(request: ApiRequest, kind: Kind, obj: Obj, status: int = 200) 
         return _written(request, form.media, obj, status, {})
     body = view(kind, obj)
     if form.convert == "Table":
-        body = table(kind, [body], body["metadata"], request.query, version=form.version)
+        body = table(kind, [obj], obj["metadata"], request.query, version=form.version)
     elif form.convert == "PartialObjectMetadataList":
         raise _inconvertible(form.convert, f"is not a list ({_go_type(kind)})")
     elif form.convert:
@@ -106,7 +106,7 @@ def list_answer(
     """Objects as a list."""
     form = request.form
     if form.convert == "Table":
-        rows = [view(kind, entry.obj) for entry in entries]
+        rows = [entry.obj for entry in entries]
         shown = table(kind, rows, metadata, request.query, version=form.version)
         return _written(request, form.media, shown, 200, {})
     if form.convert == "PartialObjectMetadata":

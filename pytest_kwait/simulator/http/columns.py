@@ -1,6 +1,7 @@
 """The columns of built-in kinds' tables.
 
-Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go.
+Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go, k8s.io/apiserver
+pkg/registry/rest/table.go.
 """
 
 from __future__ import annotations
@@ -8,22 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.ages import UNKNOWN, age, since
-from pytest_kwait.simulator.http.pod_cells import pod_cells
-from pytest_kwait.simulator.http.workload_cells import (
-    NONE,
-    controller_cells,
-    cron_job_cells,
-    daemon_set_cells,
-    deployment_cells,
-    job_cells,
-    labels_text,
-    replica_set_cells,
-    stateful_set_cells,
+from pytest_kwait.simulator.http import (
+    cluster_cells,
+    network_cells,
+    storage_cells,
+    workload_cells,
 )
+from pytest_kwait.simulator.http.ages import age, since
+from pytest_kwait.simulator.http.autoscaler_cells import autoscaler_cells
+from pytest_kwait.simulator.http.pod_cells import pod_cells
+from pytest_kwait.simulator.objects import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from pytest_kwait.simulator.objects import Obj
 
@@ -51,262 +49,208 @@ def definition(
     }
 
 
-def _name(obj: Obj) -> str:
-    return str(obj["metadata"]["name"])
+_SIGNS = {"#": "integer", "?": "boolean", "@": "date"}
 
 
-def _columns(cells: Callable[[Obj], list[Any]], *heads: str | tuple[str, str, int]) -> Columns:
+def _columns(cells: Callable[[Obj], list[Any]], heads: str) -> Columns:
+    """Columns from their heads, parted by bars.
+
+    A sign before a name says of what type its cells are, `+` that it is for wide output, `=`
+    that its cells are names.
+    """
     definitions = []
-    for head in heads:
-        name, kind, priority = (head, "string", 0) if isinstance(head, str) else head
-        form = "name" if name == "Name" else ""
-        definitions.append(definition(name, kind, priority, form))
+    for head in heads.split("|"):
+        name = head.lstrip("+=#?@")
+        form = "name" if name == "Name" or head[0] == "=" else ""
+        definitions.append(
+            definition(name, _SIGNS.get(head[0], "string"), int(head[0] == "+"), form)
+        )
     return Columns(definitions, cells)
 
 
-def _wide(*names: str) -> list[tuple[str, str, int]]:
-    return [(name, "string", 1) for name in names]
-
-
-def _whole(*names: str) -> list[tuple[str, str, int]]:
-    return [(name, "integer", 0) for name in names]
-
-
-def _joined(values: Iterable[str]) -> str:
-    return ",".join(values) or NONE
-
-
-def _node(obj: Obj) -> list[Any]:
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
-    states = []
-    if "Ready" in conditions:
-        states.append("Ready" if conditions["Ready"] == "True" else "NotReady")
-    else:
-        states.append("Unknown")
-    if spec.get("unschedulable"):
-        states.append("SchedulingDisabled")
-    prefix = "node-role.kubernetes.io/"
-    roles = sorted(
-        key.removeprefix(prefix)
-        for key in obj["metadata"].get("labels", {})
-        if key.startswith(prefix) and key != prefix
-    )
-    addresses = {one["type"]: one["address"] for one in status.get("addresses", ())}
-    info = status.get("nodeInfo", {})
-    return [
-        _name(obj),
-        ",".join(states),
-        _joined(roles),
-        age(obj),
-        info.get("kubeletVersion", ""),
-        addresses.get("InternalIP", NONE),
-        addresses.get("ExternalIP", NONE),
-        info.get("osImage") or UNKNOWN,
-        info.get("kernelVersion") or UNKNOWN,
-        info.get("containerRuntimeVersion") or UNKNOWN,
-    ]
-
-
-def _namespace(obj: Obj) -> list[Any]:
-    return [_name(obj), obj.get("status", {}).get("phase", ""), age(obj)]
-
-
-def _service(obj: Obj) -> list[Any]:
-    spec = obj["spec"]
-    ports = []
-    for port in spec.get("ports", ()):
-        node = f":{port['nodePort']}" if port.get("nodePort") else ""
-        ports.append(f"{port['port']}{node}/{port.get('protocol', 'TCP')}")
-    external = ",".join(spec.get("externalIPs", ())) or NONE
-    if spec.get("type") == "ExternalName":
-        external = spec.get("externalName", "")
-    elif spec.get("type") == "LoadBalancer":
-        external = "<pending>"
-    return [
-        _name(obj),
-        spec.get("type", ""),
-        spec.get("clusterIP") or NONE,
-        external,
-        ",".join(ports) or NONE,
-        age(obj),
-        labels_text(spec.get("selector")),
-    ]
-
-
-def _event(obj: Obj) -> list[Any]:
-    about = obj.get("involvedObject", {})
-    first, last = obj.get("firstTimestamp"), obj.get("lastTimestamp")
-    micro = obj.get("eventTime")
-    count = obj.get("count", 0)
-    series = obj.get("series") or {}
-    if series:
-        last, count = series.get("lastObservedTime", last), series.get("count", count)
-    elif not count:
-        count = 1
-    source = obj.get("source", {})
-    name = about.get("name", "")
-    return [
-        since(last or first or micro),
-        obj.get("type", ""),
-        obj.get("reason", ""),
-        f"{about.get('kind', '').lower()}/{name}" if name else about.get("kind", "").lower(),
-        about.get("fieldPath", ""),
-        ", ".join(part for part in (source.get("component"), source.get("host")) if part)
-        or obj.get("reportingComponent", ""),
-        obj.get("message", "").strip(),
-        since(first or micro),
-        count,
-        _name(obj),
-    ]
-
-
-def _lease(obj: Obj) -> list[Any]:
-    return [_name(obj), obj.get("spec", {}).get("holderIdentity", ""), age(obj)]
-
-
-def _config_map(obj: Obj) -> list[Any]:
-    return [_name(obj), len(obj.get("data", {})) + len(obj.get("binaryData", {})), age(obj)]
-
-
-def _secret(obj: Obj) -> list[Any]:
-    return [_name(obj), obj.get("type", ""), len(obj.get("data", {})), age(obj)]
-
-
-def _account(obj: Obj) -> list[Any]:
-    return [_name(obj), len(obj.get("secrets", ())), age(obj)]
-
-
-def _binding(obj: Obj) -> list[Any]:
-    reference, subjects = obj["roleRef"], obj.get("subjects") or ()
-    accounts = (
-        f"{one.get('namespace', '')}/{one['name']}"
-        for one in subjects
-        if one["kind"] == "ServiceAccount"
-    )
-    return [
-        _name(obj),
-        f"{reference['kind']}/{reference['name']}",
-        age(obj),
-        ", ".join(one["name"] for one in subjects if one["kind"] == "User"),
-        ", ".join(one["name"] for one in subjects if one["kind"] == "Group"),
-        ", ".join(accounts),
-    ]
-
-
-GENERIC = Columns(
-    [
-        definition("Name", form="name"),
-        definition("Created At", form="date"),
-    ],
-    lambda obj: [_name(obj), obj["metadata"].get("creationTimestamp")],
+GENERIC = _columns(
+    lambda obj: [name_of(obj), obj["metadata"].get("creationTimestamp")], "Name|@Created At"
 )
 
-_TEMPLATE = _wide("Containers", "Images")
-_BINDINGS = _columns(_binding, "Name", "Role", "Age", *_wide("Users", "Groups", "ServiceAccounts"))
+_TEMPLATE = "|+Containers|+Images"
+_BINDINGS = _columns(cluster_cells.binding_cells, "Name|Role|Age|+Users|+Groups|+ServiceAccounts")
+_WEBHOOKS = _columns(cluster_cells.webhook_cells, "Name|#Webhooks|Age")
+_POLICY_BINDINGS = _columns(cluster_cells.policy_binding_cells, "Name|PolicyName|ParamRef|Age")
+_AGED = _columns(storage_cells.aged_cells, "Name|Age")
+_COUNTED = "Name|#Desired|#Current|#Ready|Age" + _TEMPLATE + "|+Selector"
 
-BUILT_IN: dict[str, Columns] = {
-    "clusterrolebindings.rbac.authorization.k8s.io": _BINDINGS,
-    "configmaps": _columns(_config_map, "Name", "Data", "Age"),
-    "cronjobs.batch": _columns(
-        cron_job_cells,
-        "Name",
-        "Schedule",
-        "Timezone",
-        ("Suspend", "boolean", 0),
-        *_whole("Active"),
-        "Last Schedule",
-        "Age",
-        *_TEMPLATE,
-        *_wide("Selector"),
-    ),
-    "daemonsets.apps": _columns(
-        daemon_set_cells,
-        "Name",
-        *_whole("Desired", "Current", "Ready", "Up-to-date", "Available"),
-        "Node Selector",
-        "Age",
-        *_TEMPLATE,
-        *_wide("Selector"),
-    ),
-    "deployments.apps": _columns(
-        deployment_cells,
-        "Name",
-        "Ready",
-        "Up-to-date",
-        "Available",
-        "Age",
-        *_TEMPLATE,
-        *_wide("Selector"),
-    ),
+_PLAIN = {
+    "componentstatuses": _columns(cluster_cells.component_cells, "Name|Status|Message|Error"),
+    "configmaps": _columns(cluster_cells.config_map_cells, "Name|Data|Age"),
+    "endpoints": _columns(network_cells.endpoints_cells, "Name|Endpoints|Age"),
     "events": _columns(
-        _event,
-        "Last Seen",
-        "Type",
-        "Reason",
-        "Object",
-        *_wide("Subobject", "Source"),
-        "Message",
-        *_wide("First Seen", "Count", "Name"),
+        cluster_cells.event_cells,
+        "Last Seen|Type|Reason|Object|+Subobject|+Source|Message|+First Seen|+Count|+Name",
     ),
-    "jobs.batch": _columns(
-        job_cells,
-        "Name",
-        "Status",
-        "Completions",
-        "Duration",
-        "Age",
-        *_TEMPLATE,
-        *_wide("Selector"),
-    ),
-    "leases.coordination.k8s.io": _columns(_lease, "Name", "Holder", "Age"),
-    "namespaces": _columns(_namespace, "Name", "Status", "Age"),
+    "namespaces": _columns(cluster_cells.namespace_cells, "Name|Status|Age"),
     "nodes": _columns(
-        _node,
-        "Name",
-        "Status",
-        "Roles",
-        "Age",
-        "Version",
-        *_wide("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
+        cluster_cells.node_cells,
+        "Name|Status|Roles|Age|Version|+Internal-IP|+External-IP|+OS-Image|+Kernel-Version|"
+        "+Container-Runtime",
+    ),
+    "persistentvolumeclaims": _columns(
+        storage_cells.claim_cells,
+        "Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|"
+        "+VolumeMode",
+    ),
+    "persistentvolumes": _columns(
+        storage_cells.volume_cells,
+        "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|"
+        "VolumeAttributesClass|Reason|Age|+VolumeMode",
     ),
     "pods": _columns(
         lambda obj: pod_cells(obj, age(obj), since),
-        "Name",
-        "Ready",
-        "Status",
-        "Restarts",
-        "Age",
-        *_wide("IP", "Node", "Nominated Node", "Readiness Gates"),
+        "Name|Ready|Status|Restarts|Age|+IP|+Node|+Nominated Node|+Readiness Gates",
     ),
-    "replicasets.apps": _columns(
-        replica_set_cells,
-        "Name",
-        *_whole("Desired", "Current", "Ready"),
-        "Age",
-        *_TEMPLATE,
-        *_wide("Selector"),
+    "podtemplates": _columns(
+        workload_cells.pod_template_cells, "Name|Containers|Images|Pod Labels"
     ),
-    "replicationcontrollers": _columns(
-        controller_cells,
-        "Name",
-        *_whole("Desired", "Current", "Ready"),
-        "Age",
-        *_TEMPLATE,
-        *_wide("Selector"),
-    ),
-    "rolebindings.rbac.authorization.k8s.io": _BINDINGS,
-    "secrets": _columns(_secret, "Name", "Type", "Data", "Age"),
-    "serviceaccounts": _columns(_account, "Name", "Secrets", "Age"),
+    "replicationcontrollers": _columns(workload_cells.controller_cells, _COUNTED),
+    "resourcequotas": _columns(cluster_cells.quota_cells, "Name|Request|Limit|Age"),
+    "secrets": _columns(cluster_cells.secret_cells, "Name|Type|Data|Age"),
+    "serviceaccounts": _columns(cluster_cells.account_cells, "Name|Age"),
     "services": _columns(
-        _service,
-        "Name",
-        "Type",
-        "Cluster-IP",
-        "External-IP",
-        "Port(s)",
-        "Age",
-        *_wide("Selector"),
+        network_cells.service_cells, "Name|Type|Cluster-IP|External-IP|Port(s)|Age|+Selector"
     ),
-    "statefulsets.apps": _columns(stateful_set_cells, "Name", "Ready", "Age", *_TEMPLATE),
 }
+
+_GROUPED = {
+    "admissionregistration.k8s.io": {
+        "mutatingadmissionpolicies": _columns(
+            cluster_cells.policy_cells, "Name|#Mutations|ParamKind|Age"
+        ),
+        "mutatingadmissionpolicybindings": _POLICY_BINDINGS,
+        "mutatingwebhookconfigurations": _WEBHOOKS,
+        "validatingadmissionpolicies": _columns(
+            cluster_cells.policy_cells, "Name|#Validations|ParamKind|Age"
+        ),
+        "validatingadmissionpolicybindings": _POLICY_BINDINGS,
+        "validatingwebhookconfigurations": _WEBHOOKS,
+    },
+    "apiregistration.k8s.io": {
+        "apiservices": _columns(cluster_cells.api_service_cells, "Name|Service|Available|Age"),
+    },
+    "apps": {
+        "controllerrevisions": _columns(
+            cluster_cells.revision_cells, "Name|Controller|Revision|Age"
+        ),
+        "daemonsets": _columns(
+            workload_cells.daemon_set_cells,
+            "Name|#Desired|#Current|#Ready|#Up-to-date|#Available|Node Selector|Age"
+            + _TEMPLATE
+            + "|+Selector",
+        ),
+        "deployments": _columns(
+            workload_cells.deployment_cells,
+            "Name|Ready|Up-to-date|Available|Age" + _TEMPLATE + "|+Selector",
+        ),
+        "replicasets": _columns(workload_cells.replica_set_cells, _COUNTED),
+        "statefulsets": _columns(workload_cells.stateful_set_cells, "Name|Ready|Age" + _TEMPLATE),
+    },
+    "autoscaling": {
+        "horizontalpodautoscalers": _columns(
+            autoscaler_cells, "Name|Reference|Targets|MinPods|MaxPods|Replicas|Age"
+        ),
+    },
+    "batch": {
+        "cronjobs": _columns(
+            workload_cells.cron_job_cells,
+            "Name|Schedule|Timezone|?Suspend|#Active|Last Schedule|Age" + _TEMPLATE + "|+Selector",
+        ),
+        "jobs": _columns(
+            workload_cells.job_cells,
+            "Name|Status|Completions|Duration|Age" + _TEMPLATE + "|+Selector",
+        ),
+    },
+    "certificates.k8s.io": {
+        "certificatesigningrequests": _columns(
+            cluster_cells.signing_request_cells,
+            "Name|Age|SignerName|Requestor|RequestedDuration|Condition",
+        ),
+    },
+    "coordination.k8s.io": {
+        "leases": _columns(cluster_cells.lease_cells, "Name|Holder|Age"),
+    },
+    "discovery.k8s.io": {
+        "endpointslices": _columns(
+            network_cells.endpoint_slice_cells, "Name|AddressType|Ports|Endpoints|Age"
+        ),
+    },
+    "flowcontrol.apiserver.k8s.io": {
+        "flowschemas": _columns(
+            cluster_cells.flow_schema_cells,
+            "Name|PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL",
+        ),
+        "prioritylevelconfigurations": _columns(
+            cluster_cells.priority_level_cells,
+            "Name|Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age",
+        ),
+    },
+    "networking.k8s.io": {
+        "ingressclasses": _columns(
+            network_cells.ingress_class_cells, "Name|Controller|Parameters|Age"
+        ),
+        "ingresses": _columns(network_cells.ingress_cells, "Name|Class|Hosts|Address|Ports|Age"),
+        "ipaddresses": _columns(network_cells.ip_address_cells, "Name|ParentRef"),
+        "networkpolicies": _columns(network_cells.network_policy_cells, "Name|Pod-Selector|Age"),
+        "servicecidrs": _columns(network_cells.service_range_cells, "Name|CIDRs|Age"),
+    },
+    "node.k8s.io": {
+        "runtimeclasses": _columns(cluster_cells.runtime_class_cells, "Name|Handler|Age"),
+    },
+    "policy": {
+        "poddisruptionbudgets": _columns(
+            cluster_cells.budget_cells,
+            "Name|Min Available|Max Unavailable|#Allowed Disruptions|Age",
+        ),
+    },
+    "rbac.authorization.k8s.io": {
+        "clusterrolebindings": _BINDINGS,
+        "rolebindings": _BINDINGS,
+    },
+    "resource.k8s.io": {
+        "deviceclasses": _AGED,
+        "resourceclaims": _columns(storage_cells.device_claim_cells, "Name|State|Age"),
+        "resourceclaimtemplates": _AGED,
+        "resourceslices": _columns(storage_cells.device_slice_cells, "Name|Node|Driver|Pool|Age"),
+    },
+    "scheduling.k8s.io": {
+        "priorityclasses": _columns(
+            cluster_cells.priority_class_cells,
+            "Name|#Value|?Global-Default|Age|PreemptionPolicy",
+        ),
+    },
+    "storage.k8s.io": {
+        "csidrivers": _columns(
+            storage_cells.driver_cells,
+            "Name|?AttachRequired|?PodInfoOnMount|?StorageCapacity|TokenRequests|"
+            "?RequiresRepublish|Modes|Age",
+        ),
+        "csinodes": _columns(storage_cells.driver_node_cells, "Name|#Drivers|Age"),
+        "storageclasses": _columns(
+            storage_cells.storage_class_cells,
+            "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age",
+        ),
+        "volumeattachments": _columns(
+            storage_cells.attachment_cells, "Name|=Attacher|PV|Node|?Attached|Age"
+        ),
+        "volumeattributesclasses": _columns(
+            storage_cells.attributes_class_cells, "Name|DriverName|Age"
+        ),
+    },
+}
+
+BUILT_IN: dict[str, Columns] = {
+    **_PLAIN,
+    **{
+        f"{plural}.{group}": columns
+        for group, kinds in _GROUPED.items()
+        for plural, columns in kinds.items()
+    },
+}
+"""The columns of each kind that has its own, by its name with its group."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.columns import BUILT_IN, GENERIC, Columns
-from pytest_kwait.simulator.http.custom_columns import custom_columns
+from pytest_kwait.simulator.kind_view import view
 from pytest_kwait.simulator.status_error import bad_request, invalid_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pytest_kwait.simulator.http.columns import Columns
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
@@ -34,6 +34,10 @@ def partial_object(obj: Obj, version: str = "v1") -> Obj:
 
 def columns_of(kind: Kind) -> Columns:
     """The columns of a kind; name and age where it has none of its own."""
+    # Few requests want tables: what they look like is read with the first one.
+    from pytest_kwait.simulator.http.columns import BUILT_IN, GENERIC
+    from pytest_kwait.simulator.http.custom_columns import custom_columns
+
     if kind.structure is not None:
         return custom_columns(kind)
     return BUILT_IN.get(kind.bucket, GENERIC)
@@ -54,11 +58,14 @@ def check_table(query: Mapping[str, str]) -> None:
 
 
 def row(kind: Kind, obj: Obj, include: str, version: str = "v1") -> Obj:
-    """An object's row."""
+    """The row of an object, which is as it is stored."""
     cells: list[Any] = columns_of(kind).cells(obj)
     if include == "None":
         return {"cells": cells, "object": None}
-    return {"cells": cells, "object": obj if include == "Object" else partial_object(obj, version)}
+    shown = view(kind, obj)
+    if include != "Object":
+        shown = partial_object(shown, version)
+    return {"cells": cells, "object": shown}
 
 
 def table(
@@ -70,7 +77,7 @@ def table(
     headed: bool = True,
     version: str = "v1",
 ) -> Obj:
-    """The table of `objects`; a watch heads only its first one."""
+    """The table of `objects`, which are as they are stored; a watch heads only its first one."""
     include = query.get("includeObject", "")
     kept = ("resourceVersion", "continue", "remainingItemCount")
     return {

@@ -232,19 +232,20 @@ class _Stream:
         self._send(chunk)
 
     def _framed_object(self, event: str, obj: Obj) -> bytes:
-        body = view(self._kind, obj)
         if self._convert == "Table":
             body = table(
                 self._kind,
-                [body],
-                body["metadata"],
+                [obj],
+                obj["metadata"],
                 self._query,
                 headed=self._headed,
                 version=self._version,
             )
             self._headed = False
         elif self._convert:
-            body = partial_object(body, self._version)
+            body = partial_object(view(self._kind, obj), self._version)
+        else:
+            body = view(self._kind, obj)
         return _framed(event, _encode(body))
 
     def _bookmark(self, *, initial: bool = False) -> None:

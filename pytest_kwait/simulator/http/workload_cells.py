@@ -22,11 +22,21 @@ __all__ = [
     "deployment_cells",
     "job_cells",
     "labels_text",
+    "pod_template_cells",
     "replica_set_cells",
+    "selector_cell",
     "stateful_set_cells",
 ]
 
 NONE = "<none>"
+_JOB_STATES = (
+    "Complete",
+    "Failed",
+    "Terminating",
+    "Suspended",
+    "FailureTarget",
+    "SuccessCriteriaMet",
+)
 
 
 def labels_text(labels: dict[str, str] | None) -> str:
@@ -34,8 +44,9 @@ def labels_text(labels: dict[str, str] | None) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
-def _selector(selector: Obj | None) -> str:
-    return selector_text(selector) if selector else NONE
+def selector_cell(selector: Obj | None) -> str:
+    """A selector object in the query parameter's grammar."""
+    return (selector_text(selector) if selector else "") or NONE
 
 
 def _containers(spec: Obj) -> list[str]:
@@ -56,7 +67,7 @@ def deployment_cells(obj: Obj) -> list[Any]:
         status.get("availableReplicas", 0),
         age(obj),
         *_containers(spec),
-        _selector(spec.get("selector")),
+        selector_cell(spec.get("selector")),
     ]
 
 
@@ -70,7 +81,7 @@ def replica_set_cells(obj: Obj) -> list[Any]:
         status.get("readyReplicas", 0),
         age(obj),
         *_containers(spec),
-        _selector(spec.get("selector")),
+        selector_cell(spec.get("selector")),
     ]
 
 
@@ -103,7 +114,7 @@ def daemon_set_cells(obj: Obj) -> list[Any]:
         labels_text(spec.get("template", {}).get("spec", {}).get("nodeSelector")),
         age(obj),
         *_containers(spec),
-        _selector(spec.get("selector")),
+        selector_cell(spec.get("selector")),
     ]
 
 
@@ -119,19 +130,12 @@ def job_cells(obj: Obj) -> list[Any]:
         completions = f"{succeeded}/1"
     true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
     state = "Running"
-    for condition, shown in (
-        ("Complete", "Complete"),
-        ("Failed", "Failed"),
-        ("Suspended", "Suspended"),
-        ("FailureTarget", "FailureTarget"),
-        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
-    ):
+    if obj["metadata"].get("deletionTimestamp"):
+        true.add("Terminating")
+    for condition in _JOB_STATES:
         if condition in true:
-            state = shown
+            state = condition
             break
-    else:
-        if obj["metadata"].get("deletionTimestamp"):
-            state = "Terminating"
     start = status.get("startTime")
     duration = since(start, status.get("completionTime")) if start else ""
     return [
@@ -141,7 +145,7 @@ def job_cells(obj: Obj) -> list[Any]:
         duration,
         age(obj),
         *_containers(spec),
-        _selector(spec.get("selector")),
+        selector_cell(spec.get("selector")),
     ]
 
 
@@ -160,3 +164,9 @@ def cron_job_cells(obj: Obj) -> list[Any]:
         *_containers(spec.get("jobTemplate", {}).get("spec", {})),
         NONE,
     ]
+
+
+def pod_template_cells(obj: Obj) -> list[Any]:
+    """A pod template's row."""
+    labels = obj.get("template", {}).get("metadata", {}).get("labels")
+    return [name_of(obj), *_containers(obj), labels_text(labels)]

@@ -1,0 +1,85 @@
+"""An autoscaler's row: what it measures against what it aims at.
+
+Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go, formatHPAMetrics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.http.ages import UNKNOWN, age
+from pytest_kwait.simulator.http.workload_cells import NONE
+from pytest_kwait.simulator.objects import name_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["autoscaler_cells"]
+
+_SHOWN = 2
+_SOURCES = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+
+
+def autoscaler_cells(obj: Obj) -> list[Any]:
+    """The row of an autoscaler of version 2."""
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    target = spec.get("scaleTargetRef", {})
+    return [
+        name_of(obj),
+        f"{target.get('kind', '')}/{target.get('name', '')}",
+        _metrics(spec.get("metrics") or (), status.get("currentMetrics") or ()),
+        str(spec.get("minReplicas", "<unset>")),
+        spec.get("maxReplicas", 0),
+        status.get("currentReplicas", 0),
+        age(obj),
+    ]
+
+
+def _metrics(wanted: Any, measured: Any) -> str:
+    shown = []
+    for index, metric in enumerate(wanted):
+        source = _SOURCES.get(metric.get("type", ""))
+        if source is None:
+            shown.append("<unknown type>")
+            continue
+        found = measured[index] if index < len(measured) else {}
+        present = found.get(source)
+        current = None if present is None else present.get("current", {})
+        shown.append(_metric(source, metric.get(source, {}), current))
+    text = ", ".join(shown[:_SHOWN])
+    if len(shown) > _SHOWN:
+        text += f" + {len(shown) - _SHOWN} more..."
+    return text or NONE
+
+
+def _metric(source: str, wanted: Obj, current: Obj | None) -> str:
+    """One metric; `current` is None where it has not been measured."""
+    target = wanted.get("target", {})
+    average = target.get("averageValue")
+    measured = UNKNOWN
+    if source in ("resource", "containerResource"):
+        if average is not None:
+            if current is not None:
+                measured = current.get("averageValue", "0")
+            return f"{wanted.get('name', '')}: {measured}/{average}"
+        if current is not None and current.get("averageUtilization") is not None:
+            measured = f"{current['averageUtilization']}%"
+        aim = target.get("averageUtilization")
+        return f"{wanted.get('name', '')}: {measured}/{'<auto>' if aim is None else f'{aim}%'}"
+    if source == "pods":
+        if current is not None:
+            measured = current.get("averageValue", "0")
+        return f"{measured}/{average or '0'}"
+    if average is not None:
+        if current is not None and current.get("averageValue") is not None:
+            measured = current["averageValue"]
+        return f"{measured}/{average} (avg)"
+    if current is not None:
+        measured = current.get("value", "0")
+    return f"{measured}/{target.get('value', '0')}"
