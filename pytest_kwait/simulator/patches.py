@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.simulator.json_errors import json_error
+from pytest_kwait.simulator.json_text import read_json
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.status_error import StatusError, bad_request
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["json_patch", "merge_patch", "no_map", "read_patch"]
 
 _MOST_OPERATIONS = 10_000
+_MOST_COPIED = 3 * 1024 * 1024
+"""Bytes that the operations of one patch may copy; upstream, `JSONPatchMaxCopyBytes`."""
+_FAULTS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+"""What the library raises for pointers of another type, or into values of another type."""
 
 
 def read_patch(data: bytes, before: str = "error decoding patch: ") -> Any:
@@ -32,9 +36,9 @@ def read_patch(data: bytes, before: str = "error decoding patch: ") -> Any:
         StatusError: 400, it is none.
     """
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"{before}{json_error(data) or error}") from None
+        return read_json(data)
+    except ValueError as error:
+        raise bad_request(f"{before}{error}") from None
 
 
 def no_map(value: object) -> str:
@@ -65,22 +69,43 @@ def json_patch(target: Obj, patch: Any) -> Any:
     import jsonpatch
     import jsonpointer
 
-    if not isinstance(patch, list) or not all(isinstance(one, dict) for one in patch):
-        raise bad_request(
-            "error decoding patch: json: cannot unmarshal object into Go value of type "
-            "[]handlers.jsonPatchOp"
-        )
+    if not isinstance(patch, list):
+        raise _undecodable(patch, "Go value of type []handlers.jsonPatchOp")
+    for one in patch:
+        if one is None:
+            raise _refused()
+        if not isinstance(one, dict):
+            raise _undecodable(one, "Go value of type handlers.jsonPatchOp")
+        for field in ("op", "from", "path"):
+            if not isinstance(one.get(field, ""), str | None):
+                where = f"Go struct field jsonPatchOp.{field} of type string"
+                raise _undecodable(one[field], where)
     if len(patch) > _MOST_OPERATIONS:
         raise StatusError(
             413,
             "RequestEntityTooLarge",
-            f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}, got "
-            f"{len(patch)}",
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{_MOST_OPERATIONS}, got {len(patch)}",
         )
+    copied = 0
     try:
-        return jsonpatch.apply_patch(target, patch)
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError):
+        for operation in patch:
+            if operation.get("op") == "copy":
+                source = jsonpointer.JsonPointer(operation.get("from", ""))
+                copied += len(msgspec.json.encode(source.resolve(target)))
+                if copied > _MOST_COPIED:
+                    raise _refused()
+            target = jsonpatch.apply_patch(target, [operation], in_place=True)
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, *_FAULTS):
         raise _refused() from None
+    if not isinstance(target, dict):
+        raise _refused()
+    return target
+
+
+def _undecodable(value: object, where: str) -> StatusError:
+    given = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    return bad_request(f"error decoding patch: json: cannot unmarshal {given} into {where}")
 
 
 def _refused() -> StatusError:

@@ -29,6 +29,11 @@ __all__ = ["MAGIC", "decode_envelope"]
 MAGIC = b"k8s\x00"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_FAULTS = (
+    AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
+    struct.error,
+)  # fmt: skip
+"""What bytes of another type or of another length than a field's lead to."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -63,7 +68,7 @@ def decode_envelope(data: bytes) -> Obj:
         if name is None:
             raise bad_request(f'no kind "{kind}" is registered for version "{api_version}"')
         obj = _message(envelope.get(2, b""), name)
-    except (KeyError, IndexError, ValueError, struct.error) as error:
+    except _FAULTS as error:
         raise bad_request(f"the protobuf body cannot be decoded: {error}") from None
     return {"kind": kind, "apiVersion": api_version, **obj}
 
@@ -96,6 +101,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     while True:
         byte = data[at]
         at += 1
+        if shift > 63:
+            raise ValueError("integer overflow")
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at

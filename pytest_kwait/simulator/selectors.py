@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.go_numbers import parse_int
 from pytest_kwait.simulator.status_error import bad_request
 from pytest_kwait.simulator.validation import label_value_texts, qualified_name_texts
 
@@ -253,11 +254,10 @@ class _Parser:
 
 def _integer(text: str) -> int | None:
     """The whole number of 64 bits that `text` spells, None if it spells none."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
+    try:
+        return parse_int(text)
+    except ValueError:
         return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None
 
 
 def _identifier(word: str) -> bool:

@@ -5,19 +5,26 @@ Source: k8s.io/apimachinery pkg/util/strategicpatch/patch.go.
 
 from __future__ import annotations
 
+from collections import deque
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.patches import no_map
 from pytest_kwait.simulator.schema import Form, Shape
 from pytest_kwait.simulator.status_error import StatusError, bad_request
-from pytest_kwait.simulator.typed_check import go_value
+from pytest_kwait.simulator.typed_check import go_type, go_typed, go_value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["strategic_merge"]
 
+_encode = msgspec.json.Encoder().encode
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"
 _DELETE_VALUES = "$deleteFromPrimitiveList/"
@@ -45,19 +52,26 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        message = f"unknown patch type: {go_value(directive)} in map: {go_value(patch)}"
-        raise StatusError(500, "", message)
+        shown = directive if isinstance(directive, str) else f"%!s({go_typed(directive)})"
+        raise StatusError(500, "", f"unknown patch type: {shown} in map: {go_value(patch)}")
     merged: Obj = dict(target) if isinstance(target, dict) else {}
     retained = patch.get(_RETAIN)
     if retained is not None:
+        if not isinstance(retained, list):
+            raise bad_request("invalid patch format of retainKeys")
         merged = {key: value for key, value in merged.items() if key in retained}
     orders = {
         key.removeprefix(_ORDER): value for key, value in patch.items() if key.startswith(_ORDER)
     }
+    for order in orders.values():
+        if not isinstance(order, list):
+            text = f"expected a []interface {{}}, but received a {go_type(order)}"
+            raise StatusError(500, "", text)
     for key, value in patch.items():
         if key.startswith(_DELETE_VALUES):
             field = key.removeprefix(_DELETE_VALUES)
-            merged[field] = [one for one in merged.get(field, ()) if one not in value]
+            if isinstance(value, list) and isinstance(merged.get(field), list):
+                merged[field] = [one for one in merged[field] if one not in value]
         elif key in (_DIRECTIVE, _RETAIN) or key.startswith(_ORDER):
             continue
         elif value is None:
@@ -144,15 +158,31 @@ def _ordered(merged: list[Any], before: list[Any], wanted: list[Any], key: str) 
     def identity(value: Any) -> Any:
         return value.get(key) if key and isinstance(value, dict) else value
 
-    places = [identity(one) for one in before]
-    order = [identity(one) for one in wanted]
-    named = [value for value in merged if identity(value) in order]
-    named.sort(key=lambda value: order.index(identity(value)))
-    rest = [value for value in merged if identity(value) not in order]
-    rest.sort(key=lambda value: places.index(identity(value)))
+    places = _places(identity(one) for one in before)
+    order = _places(identity(one) for one in wanted)
+    named: list[tuple[int, bytes, Any]] = []
+    others: list[tuple[int, bytes, Any]] = []
+    for value in merged:
+        shown = _encode(identity(value))
+        if shown in order:
+            named.append((order[shown], shown, value))
+        else:
+            others.append((places.get(shown, len(places)), shown, value))
+    first, second = (
+        deque(sorted(named, key=itemgetter(0))),
+        deque(sorted(others, key=itemgetter(0))),
+    )
     result: list[Any] = []
-    while named and rest:
-        first, other = identity(named[0]), identity(rest[0])
-        before_it = first in places and places.index(other) < places.index(first)
-        result.append(rest.pop(0) if before_it else named.pop(0))
-    return result + rest + named
+    while first and second:
+        at = places.get(first[0][1])
+        before_it = at is not None and second[0][0] < at
+        result.append((second if before_it else first).popleft()[2])
+    return [*result, *(one[2] for one in second), *(one[2] for one in first)]
+
+
+def _places(identities: Iterable[Any]) -> dict[bytes, int]:
+    """Where each stands for the first time."""
+    places: dict[bytes, int] = {}
+    for at, identity in enumerate(identities):
+        places.setdefault(_encode(identity), at)
+    return places

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.schema import Shape
 
-__all__ = ["go_value", "type_errors"]
+__all__ = ["go_type", "go_typed", "go_value", "type_errors"]
 
 _ANY_SCALAR = (Form.QUANTITY, Form.INT_OR_TEXT)
 _NUMBERS = (Form.INTEGER, Form.NUMBER)
@@ -89,7 +89,7 @@ def _scalar_errors(value: Any, form: Form, path: str) -> Iterator[tuple[str, str
             yield path, f"expected boolean, got {_shown(value)}"
     elif form in _NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            given = _GO_TYPES.get(type(value), "map[string]interface {}")
+            given = go_type(value)
             yield path, f"expected numeric (int or float), got {given}"
     elif form in _ANY_SCALAR or form is Form.TIME:
         if isinstance(value, dict | list):
@@ -100,6 +100,16 @@ def _scalar_errors(value: Any, form: Form, path: str) -> Iterator[tuple[str, str
 
 def _shown(value: Any) -> str:
     return f"&{{{go_value(value)}}}"
+
+
+def go_type(value: Any) -> str:
+    """What Go calls the type of a decoded value."""
+    return _GO_TYPES.get(type(value), "map[string]interface {}")
+
+
+def go_typed(value: Any) -> str:
+    """A value with its type, as Go prints what does not fit a verb: `int64=5`."""
+    return f"{go_type(value)}={go_value(value)}"
 
 
 def go_value(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.authorization.escalation import check_escalation
+from pytest_kwait.simulator.go_numbers import parse_uint
 from pytest_kwait.simulator.names import generate_name, new_uid
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.ownership import record_update
@@ -298,8 +299,9 @@ def check_version(strategy: Strategy, metadata: Obj, before: Obj) -> None:
             error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(kind.group, kind.plural, name, [error])
         return
-    if not version.isdigit():
-        message = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise StatusError(500, "", message)
+    try:
+        parse_uint(version)
+    except ValueError as error:
+        raise StatusError(500, "", str(error)) from None
     if version != before["resourceVersion"]:
         raise conflict(kind.group, kind.plural, name, _MODIFIED)

@@ -5,15 +5,19 @@ Source: sigs.k8s.io/yaml, goyaml.v2/resolve.go.
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.json_text import check_depth, read_json
 
 if TYPE_CHECKING:
     import yaml
 
 __all__ = ["read_yaml", "write_yaml"]
 
+_MOST_NODES = 400_000
 _TRUTH = re.compile(r"^[yYnN]$")
 _OTHER = re.compile(r"^([yYnN]|[-+]?0o[0-7]+)$")
 """Texts that the library takes for texts and the server for something else."""
@@ -59,13 +63,67 @@ def read_yaml(data: bytes) -> tuple[Any, list[str]]:
     """
     import yaml
 
+    value = _as_json(data)
+    if value is not None:
+        return value, []
     try:
         loader: Any = _loader()(data)
-        value = _json_values(loader.get_single_data())
+        value = loader.get_single_data()
+        _check_expansion(value)
+        value = _json_values(value)
+        check_depth(value)
+    except RecursionError:
+        raise ValueError("yaml: exceeded max depth") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"error converting YAML to JSON: {error}") from None
     repeated = sorted(loader.repeated)
     return value, [f'line {line}: key "{key}" already set in map' for line, key in repeated]
+
+
+def _as_json(data: bytes) -> Any:
+    """What JSON reads in `data` at once; None for what only YAML can read, or names as repeated."""
+    if not data.lstrip().startswith(b"{"):
+        return None
+    repeated = False
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        result = dict(items)
+        repeated = repeated or len(result) != len(items)
+        return result
+
+    try:
+        value = read_json(data)
+        json.loads(data, object_pairs_hook=pairs)
+    except ValueError:
+        return None
+    return None if repeated else value
+
+
+def _check_expansion(value: Any) -> None:
+    """Hold what aliases stand for to what a body could have spelled out.
+
+    Raises:
+        ValueError: it is more, or contains itself; the text is the server's.
+
+    Source: goyaml.v2/decode.go, `allowedAliasRatio`.
+    """
+    sizes: dict[int, int] = {}
+    todo: list[tuple[Any, bool]] = [(value, False)]
+    while todo:
+        one, again = todo.pop()
+        items = list(one.values()) if isinstance(one, dict) else one
+        if not isinstance(items, list):
+            continue
+        if again:
+            size = 1 + sum(sizes.get(id(item), 1) for item in items)
+            if size > _MOST_NODES:
+                raise ValueError("yaml: document contains excessive aliasing")
+            sizes[id(one)] = size
+        elif id(one) not in sizes:
+            sizes[id(one)] = _MOST_NODES + 1  # unless it turns out to be less: it is inside itself
+            todo.append((one, True))
+            todo += [(item, False) for item in items]
 
 
 def _json_values(value: Any) -> Any:

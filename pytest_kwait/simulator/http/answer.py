@@ -37,6 +37,8 @@ _JSON = {"Content-Type": "application/json"}
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 _YAML = {"Content-Type": "application/yaml"}
 _encode = msgspec.json.Encoder().encode
+_MOST_WARNED = 4096
+_SHORTENED = 256
 _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -197,6 +199,13 @@ def add_heads(response: web.StreamResponse, request: ApiRequest) -> None:
 
 
 def _add_warnings(response: web.StreamResponse, caller: Caller) -> None:
-    for text in caller.warnings:
+    """Tell the client what it was warned of, as far as headers can carry it.
+
+    Source: k8s.io/apiserver pkg/endpoints/filters/warning.go.
+    """
+    texts = [text for text in caller.warnings if text.isprintable()]
+    if sum(map(len, texts)) > _MOST_WARNED:
+        texts = [text[:_SHORTENED] for text in texts][: _MOST_WARNED // _SHORTENED]
+    for text in texts:
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{escaped}"')

@@ -5,15 +5,15 @@ Source: k8s.io/apiserver pkg/server/config.go, DefaultBuildHandlerChain.
 
 from __future__ import annotations
 
-import asyncio
+import re
 from typing import TYPE_CHECKING
-
-from aiohttp import web
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.http.answer import add_heads, failure, json_answer, text_answer
 from pytest_kwait.simulator.http.auth import Gate
+from pytest_kwait.simulator.http.connections import HEADER_SECONDS, Connections
 from pytest_kwait.simulator.http.discovery import serve_discovery
+from pytest_kwait.simulator.http.doorway import Doorway
 from pytest_kwait.simulator.http.handlers import Resources
 from pytest_kwait.simulator.http.health import serve_health
 from pytest_kwait.simulator.http.openapi import serve_openapi
@@ -25,13 +25,15 @@ from pytest_kwait.simulator.status_error import StatusError, method_not_allowed
 if TYPE_CHECKING:
     import ssl
 
+    from aiohttp import web
+
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.http.auth import Credentials
 
 __all__ = ["ApiServer"]
 
-_MOST_BODY = 3 * 1024 * 1024
-_BACKLOG = 1024
+_HOST = re.compile(r"[-A-Za-z0-9!$%&'()*+,.:;=\[\]_~@]*")
+_HALF_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CONFIGURATION, _KEYS = ".well-known/openid-configuration", "openid/v1/jwks"
 _CACHED = {"Cache-Control": "public, max-age=3600"}
 
@@ -42,39 +44,33 @@ class ApiServer:
     Args:
         api: the cluster.
         credentials: the tokens that are known.
+        header_seconds: until a request's head must have come.
     """
 
-    def __init__(self, api: ClusterApi, credentials: Credentials) -> None:
+    def __init__(
+        self, api: ClusterApi, credentials: Credentials, header_seconds: float = HEADER_SECONDS
+    ) -> None:
         self._api = api
+        self._header_seconds = header_seconds
         self._gate = Gate(api, credentials)
         self._resources = Resources(api, SubResources(api), self._gate)
-        self._server: asyncio.Server | None = None
-        self._web: web.Server | None = None
+        self._doorway: Doorway | None = None
+        self._web: Connections | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Listen; returns the port, which is a free one where `port` is 0.
 
         Raises:
-            OSError: the port is taken.
+            OSError: the port is taken, or the address is none of this machine's.
         """
-        self._web = web.Server(
-            self.handle,
-            handler_cancellation=True,
-            access_log=None,
-            keepalive_timeout=300.0,
-            auto_decompress=True,
-        )
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._web, host, port, ssl=tls, backlog=_BACKLOG, reuse_address=True
-        )
-        bound: int = self._server.sockets[0].getsockname()[1]
-        return bound
+        self._web = Connections(self.handle, self._header_seconds)
+        self._doorway = Doorway(self._web, tls, self._header_seconds)
+        return self._doorway.open(host, port)
 
     async def stop(self) -> None:
         """Close the listener and cut every connection, open watches included."""
-        if self._server is not None:
-            self._server.close()
+        if self._doorway is not None:
+            self._doorway.close()
         if self._web is not None:
             for protocol in self._web.connections:
                 if protocol.transport is not None:
@@ -83,6 +79,11 @@ class ApiServer:
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
+        fault = _malformed(http)
+        if fault:
+            refusal = text_answer(fault, int(fault[:3]))
+            refusal.force_close()
+            return refusal
         request = ApiRequest(http)
         try:
             answer = await self._answer(request)
@@ -123,3 +124,20 @@ class ApiServer:
             return json_answer(request, facts, headers=_CACHED)
         media = {"Content-Type": "application/jwk-set+json"}
         return json_answer(request, self._api.accounts.key_set, headers={**_CACHED, **media})
+
+
+def _malformed(http: web.BaseRequest) -> str:
+    """What is wrong with a request that could be read; empty where nothing is.
+
+    Source: Go's net/http server.go, `readRequest`, and net/url, `unescape`.
+    """
+    major, minor = http.version
+    if (major, minor) < (1, 0):
+        return "400 Bad Request"
+    if major != 1:
+        return "505 HTTP Version Not Supported: unsupported protocol version"
+    if _HOST.fullmatch(http.headers.get("Host", "")) is None:
+        return "400 Bad Request: malformed Host header"
+    if "%" in http.raw_path and _HALF_ESCAPE.search(http.raw_path.partition("?")[0]):
+        return "400 Bad Request"
+    return ""

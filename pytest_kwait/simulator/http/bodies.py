@@ -5,12 +5,13 @@ Source: k8s.io/apimachinery pkg/runtime/serializer, k8s.io/apiserver pkg/endpoin
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import msgspec
+from aiohttp.web import RequestPayloadError
 
-from pytest_kwait.simulator.json_errors import json_error
+from pytest_kwait.simulator.json_text import read_json
 from pytest_kwait.simulator.objects import Repeated
 from pytest_kwait.simulator.protobuf import MAGIC, decode_envelope
 from pytest_kwait.simulator.schema import is_known
@@ -25,11 +26,22 @@ from pytest_kwait.simulator.validation import delete_option_errors
 from pytest_kwait.simulator.yaml_text import read_yaml
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["MEDIA_TYPES", "kind_error", "read_body", "read_delete_options", "read_object"]
+__all__ = [
+    "MEDIA_TYPES",
+    "kind_error",
+    "read_body",
+    "read_delete_options",
+    "read_object",
+    "yaml_aside",
+]
+
+Result = TypeVar("Result")
 
 MEDIA_TYPES = (
     "application/json",
@@ -39,8 +51,14 @@ MEDIA_TYPES = (
 _PROTOBUF = MEDIA_TYPES[2]
 _NO_JSON = "couldn't get version/kind; json parse error: "
 _SCHEME = "pkg/runtime/scheme.go:111"
+_MOST_BODY = 3 * 1024 * 1024
+"""Bytes; source: k8s.io/apiserver pkg/server/config.go, `MaxRequestBodyBytes`."""
+
+_BODY_SECONDS = 60.0
+_MUCH_YAML = 64 * 1024
 _SHOWN = 30
 """Bytes of a body that an error shows."""
+_PRECONDITIONS = {"uid": "types.UID", "resourceVersion": "string"}
 _OPTION_FIELDS: dict[str, tuple[type, str]] = {
     "gracePeriodSeconds": (int, "int64"),
     "orphanDependents": (bool, "bool"),
@@ -51,9 +69,37 @@ _OPTION_FIELDS: dict[str, tuple[type, str]] = {
 
 
 async def read_body(request: ApiRequest) -> bytes:
-    """The whole body."""
-    data: bytes = await request.http.read()
-    return data
+    """The whole body.
+
+    Raises:
+        StatusError: 413 for one that is too large, 504 for one that does not come to its end, 500
+            for one that breaks the rules of its encoding.
+    """
+    http = request.http
+    if (http.content_length or 0) > _MOST_BODY:
+        raise _too_large()
+    if http.headers.get("Expect", "").lower() == "100-continue":
+        await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        http.writer.output_size = 0
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in http.content.iter_any():
+                parts.append(part)
+                size += len(part)
+                if size > _MOST_BODY:
+                    raise _too_large()
+    except TimeoutError:
+        text = "Timeout: request did not complete within the allotted timeout"
+        raise StatusError(504, "Timeout", text, {}) from None
+    except RequestPayloadError:
+        raise StatusError(500, "", "malformed chunked encoding") from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large() -> StatusError:
+    text = f"Request entity too large: limit is {_MOST_BODY}"
+    return StatusError(413, "RequestEntityTooLarge", text)
 
 
 def _media_type(request: ApiRequest) -> str:
@@ -87,7 +133,7 @@ async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False
         if media == _PROTOBUF or data.startswith(MAGIC):
             obj = _protobuf(data)
         elif media == "application/yaml":
-            obj, repeated = _yaml(data)
+            obj, repeated = await _yaml(data)
             if repeated and request.query.get("fieldValidation") == "Strict":
                 repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(repeated)]
             request.caller.complaints = repeated
@@ -109,10 +155,9 @@ class _Unreadable(Exception):
 
 def _json(data: bytes) -> Any:
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        why = json_error(data) or "invalid UTF-8"
-        raise _Unreadable(f"{_NO_JSON}{why}") from None
+        return read_json(data)
+    except ValueError as error:
+        raise _Unreadable(f"{_NO_JSON}{error}") from None
 
 
 def _protobuf(data: bytes) -> Any:
@@ -164,11 +209,18 @@ def _summary(data: bytes) -> str:
     return f"{text} ..." if len(data) > _SHOWN else text
 
 
-def _yaml(data: bytes) -> tuple[Any, list[str]]:
+async def _yaml(data: bytes) -> tuple[Any, list[str]]:
     try:
-        return read_yaml(data)
+        return await yaml_aside(data, lambda: read_yaml(data))
     except ValueError as error:
         raise _Unreadable(str(error)) from None
+
+
+async def yaml_aside(data: bytes, read: Callable[[], Result]) -> Result:
+    """What `read` makes of `data`; where that takes long, others are served meanwhile."""
+    if len(data) < _MUCH_YAML:
+        return read()
+    return await asyncio.to_thread(read)
 
 
 def _with_repetitions(obj: Any, data: bytes) -> Any:
@@ -183,7 +235,10 @@ def _with_repetitions(obj: Any, data: bytes) -> Any:
         repeated = True
         return Repeated(items)
 
-    again = json.loads(data, object_pairs_hook=pairs)
+    try:
+        again = json.loads(data, object_pairs_hook=pairs)
+    except ValueError:  # only read with what is no UTF-8 replaced
+        again = json.loads(data.decode(errors="replace"), object_pairs_hook=pairs)
     return again if repeated else obj
 
 
@@ -223,7 +278,8 @@ async def read_delete_options(request: ApiRequest) -> Obj:
         StatusError: 400 or 415 for a body that is none, 422 for options that do not exist.
     """
     data = await read_body(request)
-    options = _options_in_body(request, data) if data.strip() else _options_in_query(request)
+    given = bool(data.strip())
+    options = await _options_in_body(request, data) if given else _options_in_query(request)
     errors = delete_option_errors(options)
     dry_run = options.get("dryRun") or []
     if any(value != "All" for value in dry_run):
@@ -256,13 +312,13 @@ def _options_in_query(request: ApiRequest) -> Obj:
     return options
 
 
-def _options_in_body(request: ApiRequest, data: bytes) -> Obj:
+async def _options_in_body(request: ApiRequest, data: bytes) -> Obj:
     media = _media_type(request)
     try:
         if media == _PROTOBUF or data.startswith(MAGIC):
             options = _protobuf(data)
         elif media == "application/yaml":
-            options, _ = _yaml(data)
+            options, _ = await _yaml(data)
         else:
             options = _json(data)
         options = _with_types(options)
@@ -279,5 +335,12 @@ def _options_in_body(request: ApiRequest, data: bytes) -> Obj:
             raise bad_request(
                 f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of "
                 f"type {shown}"
+            )
+    for field, value in (options.get("preconditions") or {}).items():
+        if field in _PRECONDITIONS and not isinstance(value, str | None):
+            names = {list: "array", dict: "object", bool: "bool"}
+            raise bad_request(
+                f"json: cannot unmarshal {names.get(type(value), 'number')} into Go struct field "
+                f"Preconditions.preconditions.{field} of type {_PRECONDITIONS[field]}"
             )
     return options

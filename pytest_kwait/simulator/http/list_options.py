@@ -196,7 +196,7 @@ def _token_content(token: str) -> dict[str, Any]:
     try:
         data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         content = msgspec.json.decode(data)
-    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError):
+    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _bad_token(json_error(data)) from None
     if content is None:
         return {}

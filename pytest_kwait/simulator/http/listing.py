@@ -9,6 +9,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.go_numbers import parse_uint
 from pytest_kwait.simulator.http.list_options import continue_token, read_continue
 from pytest_kwait.simulator.status_error import (
     StatusError,
@@ -63,14 +64,10 @@ def parse_revision(version: str) -> int:
     """
     if not version:
         return 0
-    if not (version.isascii() and version.isdigit()):
-        why = "invalid syntax"
-    elif int(version) < 2**64:
-        return int(version)
-    else:
-        why = "value out of range"
-    wrong = f'strconv.ParseUint: parsing "{version}": {why}'
-    raise ValueError(str(invalid_value("resourceVersion", version, wrong)))
+    try:
+        return parse_uint(version)
+    except ValueError as error:
+        raise ValueError(str(invalid_value("resourceVersion", version, str(error)))) from None
 
 
 async def wait_for_revision(api: ClusterApi, revision: int, patience: float = PATIENCE) -> None:

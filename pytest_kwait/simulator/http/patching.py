@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.apply import apply_object, read_apply
 from pytest_kwait.simulator.http.answer import object_answer
-from pytest_kwait.simulator.http.bodies import kind_error, read_body
+from pytest_kwait.simulator.http.bodies import kind_error, read_body, yaml_aside
+from pytest_kwait.simulator.json_text import check_depth
 from pytest_kwait.simulator.kind_view import view
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.patches import json_patch, merge_patch, no_map, read_patch
@@ -89,6 +90,10 @@ def patched(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
         result = strategic_merge(target, patch, shape_of(kind.group, kind.version, kind.kind))
     if not isinstance(result, dict):
         raise bad_request("the patched object is no object")
+    try:
+        check_depth(result)
+    except ValueError as error:
+        raise bad_request(f"error decoding patch: {error}") from None
     return result
 
 
@@ -106,7 +111,9 @@ async def patch_object(
     data = await read_body(request)
     subresource = target.subresource or None
     if media == APPLY:
-        configuration = read_apply(data, kind, target.name, target.namespace or "", caller)
+        configuration = await yaml_aside(
+            data, lambda: read_apply(data, kind, target.name, target.namespace or "", caller)
+        )
         _name(api, kind, configuration, target)
         force = request.flag("force")
         stored, created = await consulted(
@@ -126,6 +133,8 @@ def _patch(
     before = view(kind, entry.obj)
     result = patched(media, before, data, kind)
     metadata = result.get("metadata")
+    if not isinstance(metadata, dict | None):
+        _decoded(api, kind, result, caller, data if media == STRATEGIC else None)
     if not isinstance(metadata, dict) or metadata.get("name") != target.name:
         given = metadata.get("name", "") if isinstance(metadata, dict) else ""
         raise bad_request(

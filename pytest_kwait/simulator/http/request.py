@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 from pytest_kwait.simulator.caller import Caller
+from pytest_kwait.simulator.go_numbers import parse_int
 from pytest_kwait.simulator.http.negotiation import negotiate
 from pytest_kwait.simulator.names import new_uid
 from pytest_kwait.simulator.status_error import (
@@ -210,11 +211,7 @@ def integer(text: str) -> int:
     Raises:
         StatusError: 400, it spells none.
     """
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
-        why = "invalid syntax"
-    elif abs(int(digits)) < 2**63:
-        return int(text)
-    else:
-        why = "value out of range"
-    raise bad_request(f'strconv.ParseInt: parsing "{text}": {why}')
+    try:
+        return parse_int(text)
+    except ValueError as error:
+        raise bad_request(str(error)) from None

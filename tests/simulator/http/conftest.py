@@ -13,9 +13,11 @@ import urllib3
 from pytest_kwait.simulator.cluster_api import ClusterApi
 from pytest_kwait.simulator.http.app import ApiServer
 from pytest_kwait.simulator.http.auth import ADMINS, Credentials
+from pytest_kwait.simulator.http.connections import HEADER_SECONDS
 from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Generator, Iterator
 
 ADMIN, POWERLESS = "admin-token", "powerless-token"
@@ -24,16 +26,18 @@ ADMIN, POWERLESS = "admin-token", "powerless-token"
 class Served:
     """The server, a client for it, and its cluster, which only the server's thread may touch."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, tls: ssl.SSLContext | None = None, header_seconds: float = HEADER_SECONDS
+    ) -> None:
         self.api = ClusterApi()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         credentials = Credentials({ADMIN: User("admin", (ADMINS,)), POWERLESS: User("powerless")})
-        self._server = ApiServer(self.api, credentials)
+        self._server = ApiServer(self.api, credentials, header_seconds)
         self._thread.start()
         self.run(self._prepare)
         self.port = asyncio.run_coroutine_threadsafe(
-            self._server.start("127.0.0.1", 0, None), self._loop
+            self._server.start("127.0.0.1", 0, tls), self._loop
         ).result(5)
         self.pool = urllib3.PoolManager(retries=False)
 

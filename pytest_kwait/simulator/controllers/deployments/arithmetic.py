@@ -159,7 +159,7 @@ def next_revision(sets: Iterable[Obj]) -> int:
 def revision(obj: Obj) -> int:
     """Return the revision that the object carries; 0 without one."""
     text = (obj["metadata"].get("annotations") or {}).get(REVISION, "0")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def annotations_to_copy(deployment: Obj) -> dict[str, str]:

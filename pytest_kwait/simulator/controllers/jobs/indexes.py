@@ -32,7 +32,7 @@ _RANGE_FROM = 3
 
 def _annotation(pod: Obj, name: str) -> int | None:
     text = (pod["metadata"].get("annotations") or {}).get(name, "")
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def index_of(pod: Obj) -> int | None:
