@@ -11,7 +11,6 @@ EMBEDDED_LACKS = {
     "pod proxy": "it forwards nothing to pods",
     "service proxy": "it forwards nothing to services",
     "port-forward": "it forwards no ports",
-    "StatefulSet": "it has no controller for stateful sets",
     "PersistentVolume": "it binds no volumes",
     "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",

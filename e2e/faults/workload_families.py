@@ -98,7 +98,6 @@ class StatefulSetWait(RolloutWait):
     title = "stateful set"
     watches = 2
     resource = STATEFUL_SETS
-    needs = ("StatefulSet",)
 
     def wait(self, client: ApiClient, timeout: float) -> Any:
         """Wait for one ready pod."""

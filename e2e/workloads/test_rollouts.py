@@ -72,7 +72,6 @@ def test_daemon_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
         wait_for_rollout_status("daemonset/agent", timeout="2m", grace=0)
 
 
-@pytest.mark.needs("StatefulSet")
 def test_stateful_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
     kwait.apply(set_of("StatefulSet", "db"))
     assert wait_for_rollout_status("sts/db")["status"]["readyReplicas"] == 1
@@ -83,7 +82,6 @@ def test_stateful_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
         wait_for_rollout_status("statefulset/db", timeout="2m", grace=0)
 
 
-@pytest.mark.needs("StatefulSet")
 @pytest.mark.parametrize("kind", ["DaemonSet", "StatefulSet"])
 def test_only_rolling_updates_have_a_status(
     kwait: Bench, wait_for_rollout_status: Wait, kind: str

@@ -43,7 +43,6 @@ def test_whatever_has_replicas(kwait: Bench, made: dict[str, Any]) -> None:
     assert found["status"]["readyReplicas"] == 2
 
 
-@pytest.mark.needs("StatefulSet")
 def test_stateful_sets_are_scaled_and_restarted(kwait: Bench) -> None:
     kwait.create_and_wait(stateful_set("web", 1))
     assert kwait.scale("statefulset/web", 2)["status"]["readyReplicas"] == 2

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Wait = Callable[..., Any]
 
-pytestmark = pytest.mark.needs("StatefulSet")
-
 
 def names(pods: list[dict[str, Any]]) -> list[str]:
     return [each["metadata"]["name"] for each in pods]

@@ -32,6 +32,7 @@ from pytest_kwait.simulator.controllers.replica_sets import (
 )
 from pytest_kwait.simulator.controllers.resource_quotas import ResourceQuotas
 from pytest_kwait.simulator.controllers.scheduler import Scheduler
+from pytest_kwait.simulator.controllers.stateful_sets import StatefulSetController
 from pytest_kwait.simulator.kubelet import start_kubelets
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     DeploymentController(api, replica_sets, pods)
     revisions = Dependents(api, "controllerrevisions.apps")
     DaemonSetController(api, pods, revisions)
+    StatefulSetController(api, pods, revisions)
     JobController(api, pods)
     ExpiryController(api)
     selected = SelectedPods(api)

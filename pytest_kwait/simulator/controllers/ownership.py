@@ -100,15 +100,32 @@ class Dependents:
             if not objects:
                 del index[key]
 
-    def claim(self, owner: Obj, api_version: str, kind: str, selector: Obj) -> list[Obj]:
+    def claim(
+        self,
+        owner: Obj,
+        api_version: str,
+        kind: str,
+        selector: Obj,
+        *,
+        only: Callable[[Obj], bool] | None = None,
+    ) -> list[Obj]:
         """Take in matching orphans, let go what no longer matches, and return what is left.
+
+        Args:
+            owner: who claims.
+            api_version: of the owner.
+            kind: of the owner.
+            selector: what it selects.
+            only: what else must be true of what it claims.
 
         Source: kube-controller-manager, controller_ref_manager.go, `ClaimObject`.
         """
         claimed = []
         owner_uid = uid_of(owner)
         for obj in self.of(owner_uid):
-            if matches(selector, obj["metadata"].get("labels") or {}):
+            if matches(selector, obj["metadata"].get("labels") or {}) and (
+                only is None or only(obj)
+            ):
                 claimed.append(obj)
             elif "deletionTimestamp" not in owner["metadata"]:
                 self._release(obj, owner_uid)
@@ -116,8 +133,10 @@ class Dependents:
             return claimed
         for obj in self.orphans(namespace_of(owner)):
             metadata = obj["metadata"]
-            if "deletionTimestamp" not in metadata and matches(
-                selector, metadata.get("labels") or {}
+            if (
+                "deletionTimestamp" not in metadata
+                and matches(selector, metadata.get("labels") or {})
+                and (only is None or only(obj))
             ):
                 claimed.append(self._adopt(obj, controller_reference(owner, api_version, kind)))
         return claimed

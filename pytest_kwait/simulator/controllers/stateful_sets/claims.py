@@ -1,0 +1,180 @@
+"""The claims of a StatefulSet's pods, and who owns them.
+
+Source: kube-controller-manager, statefulset/stateful_pod_control.go, stateful_set_utils.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.conditions import is_being_deleted
+from pytest_kwait.simulator.controllers.ownership import controller_reference
+from pytest_kwait.simulator.controllers.stateful_sets.members import (
+    KIND,
+    claims_of,
+    first_ordinal,
+    ordinal_of,
+    replicas_of,
+)
+from pytest_kwait.simulator.events import NORMAL, WARNING
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.events import EventRecorder
+
+__all__ = ["Claims", "wanted_owners"]
+
+_CLAIMS = "persistentvolumeclaims"
+_POD = ("v1", "Pod")
+
+
+def _policy(stateful_set: Obj) -> tuple[str, str]:
+    policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    return policy.get("whenDeleted") or "Retain", policy.get("whenScaled") or "Retain"
+
+
+def _is_condemned(stateful_set: Obj, pod: Obj) -> bool:
+    index = ordinal_of(pod) - first_ordinal(stateful_set)
+    return not 0 <= index < replicas_of(stateful_set)
+
+
+def _is_about(reference: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
+    named = (reference.get("apiVersion"), reference.get("kind"), reference.get("name"))
+    return named == (*kind, name_of(obj))
+
+
+def _is_stale(claim: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
+    """Whether the claim is owned by an earlier object of that name."""
+    for reference in claim["metadata"].get("ownerReferences") or ():
+        if _is_about(reference, obj, kind):
+            return bool(reference["uid"] != uid_of(obj))
+    return False
+
+
+def _has_stranger(claim: Obj, stateful_set: Obj, pod: Obj) -> bool:
+    """Whether somebody else controls the claim, where a policy is to be kept."""
+    if _policy(stateful_set) == ("Retain", "Retain"):
+        return False
+    for reference in claim["metadata"].get("ownerReferences") or ():
+        if _is_about(reference, stateful_set, KIND):
+            if reference["uid"] != uid_of(stateful_set):
+                return True
+        elif _is_about(reference, pod, _POD):
+            if reference["uid"] != uid_of(pod):
+                return True
+        elif reference.get("controller"):
+            return True
+    return False
+
+
+def wanted_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | None:
+    """Return the owner references that the claim must have; None where they are right.
+
+    Scaled down under `Delete`, a claim is the pod's; else, `Delete` when the set is deleted makes
+    it the set's.
+    """
+    if _is_stale(claim, stateful_set, KIND) or _is_stale(claim, pod, _POD):
+        return None
+    present: list[Obj] = claim["metadata"].get("ownerReferences") or []
+    others = [
+        one
+        for one in present
+        if not _is_about(one, stateful_set, KIND) and not _is_about(one, pod, _POD)
+    ]
+    if not _has_stranger(claim, stateful_set, pod):
+        deleted, scaled = _policy(stateful_set)
+        if scaled == "Delete" and _is_condemned(stateful_set, pod):
+            if uid_of(pod):
+                others.append(controller_reference(pod, *_POD))
+        elif deleted == "Delete":
+            others.append(controller_reference(stateful_set, *KIND))
+    owners = [(one["uid"], bool(one.get("controller"))) for one in others]
+    if owners == [(one["uid"], bool(one.get("controller"))) for one in present]:
+        return None
+    return others
+
+
+class Claims:
+    """Makes claims and keeps their owners.
+
+    Args:
+        api: the cluster.
+        recorder: tells what was done.
+    """
+
+    def __init__(self, api: ClusterApi, recorder: EventRecorder) -> None:
+        self._api = api
+        self._recorder = recorder
+
+    def is_stale(self, stateful_set: Obj, pod: Obj) -> bool:
+        """Whether a claim is still an earlier pod's and about to go with it."""
+        if _policy(stateful_set)[1] == "Retain":
+            return False
+        return any(
+            found is not None and _is_stale(found, pod, _POD)
+            for found in map(self._find, claims_of(stateful_set, pod))
+        )
+
+    def _find(self, claim: Obj) -> Obj | None:
+        return self._api.find(_CLAIMS, name_of(claim), namespace_of(claim))
+
+    def make(self, stateful_set: Obj, pod: Obj) -> None:
+        """Make the claims of the pod that are missing.
+
+        Raises:
+            StatusError: the API server refused one, or one is being deleted.
+        """
+        refusal = None
+        for claim in claims_of(stateful_set, pod):
+            name, found = name_of(claim), self._find(claim)
+            if found is not None:
+                if is_being_deleted(found):
+                    refusal = refusal or _retold(f"pvc {name} is being deleted")
+                continue
+            about = f"Pod {name_of(pod)} in StatefulSet {name_of(stateful_set)}"
+            try:
+                self._api.create(_CLAIMS, claim, namespace_of(claim))
+            except StatusError as error:
+                message = f"Create Claim {name} for {about} failed error: {error.message}"
+                self._recorder.event(stateful_set, KIND, WARNING, "FailedCreate", message)
+                refusal = refusal or _retold(f"failed to create PVC {name}: {error.message}", error)
+            else:
+                message = f"Create Claim {name} {about} success"
+                self._recorder.event(stateful_set, KIND, NORMAL, "SuccessfulCreate", message)
+        if refusal is not None:
+            raise refusal
+
+    def are_owned(self, stateful_set: Obj, pod: Obj) -> bool:
+        """Whether the claims have the owners that the policy gives them."""
+        return all(
+            found is None or wanted_owners(found, stateful_set, pod) is None
+            for found in map(self._find, claims_of(stateful_set, pod))
+        )
+
+    def own(self, stateful_set: Obj, pod: Obj) -> None:
+        """Give the claims the owners that the policy gives them."""
+        for claim in claims_of(stateful_set, pod):
+            found = self._find(claim)
+            if found is None:
+                continue
+            if _has_stranger(found, stateful_set, pod):
+                message = (
+                    f"PersistentVolumeClaim {name_of(claim)} has a conflicting OwnerReference that"
+                    " acts as a manging controller, the retention policy is ignored for this claim"
+                )
+                self._recorder.event(stateful_set, KIND, WARNING, "ConflictingController", message)
+            owners = wanted_owners(found, stateful_set, pod)
+            if owners is None:
+                continue
+            metadata = {**found["metadata"], "ownerReferences": owners}
+            if not owners:
+                del metadata["ownerReferences"]
+            self._api.update(_CLAIMS, {**found, "metadata": metadata})
+
+
+def _retold(message: str, cause: StatusError | None = None) -> StatusError:
+    if cause is None:
+        return StatusError(409, "Conflict", message)
+    return StatusError(cause.code, cause.reason, message, cause.details)

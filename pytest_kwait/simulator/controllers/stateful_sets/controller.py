@@ -1,0 +1,119 @@
+"""The stateful set controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.ownership import key_of, split_key
+from pytest_kwait.simulator.controllers.pods import available_in
+from pytest_kwait.simulator.controllers.stateful_sets.claims import Claims
+from pytest_kwait.simulator.controllers.stateful_sets.members import KIND, is_member, replicas_of
+from pytest_kwait.simulator.controllers.stateful_sets.revisions import Revisions
+from pytest_kwait.simulator.controllers.stateful_sets.rollout import Rollout
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.events import EventRecorder
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, owner_of, uid_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.controllers.ownership import Dependents
+
+__all__ = ["StatefulSetController"]
+
+_SETS = "statefulsets.apps"
+_NAME = "statefulset-controller"
+# Seconds until a pod whose claim has yet to go is looked at again.
+_STALE_CLAIM = 1.0
+# Seconds of patience per pod, so that a pod's change costs the same however many there are.
+_PAUSE_PER_POD = 0.001
+_OPTIONAL = ("currentReplicas", "readyReplicas", "updatedReplicas")
+
+
+class StatefulSetController:
+    """Keeps the pods of each StatefulSet.
+
+    Args:
+        api: the cluster.
+        pods: the cluster's pods by owner.
+        revisions: the cluster's ControllerRevisions by owner.
+    """
+
+    def __init__(self, api: ClusterApi, pods: Dependents, revisions: Dependents) -> None:
+        self._api = api
+        self._pods = pods
+        self._recorder = EventRecorder(api, _NAME)
+        self._claims = Claims(api, self._recorder)
+        self._revisions = Revisions(api, revisions)
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
+        self._by_uid: dict[str, str] = {}
+        self._by_namespace: dict[str, set[str]] = {}
+        api.subscribe(_SETS, self._changed)
+        pods.listen(self._pod_changed)
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        key, uid = key_of(new), uid_of(new)
+        if change == "DELETED":
+            self._by_uid.pop(uid, None)
+            self._by_namespace.get(namespace_of(new), set()).discard(key)
+            self._queue.forget(key)
+            return
+        self._by_uid[uid] = key
+        self._by_namespace.setdefault(namespace_of(new), set()).add(key)
+        self._queue.add(key)
+
+    def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
+        for uid in {owner_uid, previous_uid}:
+            if uid is not None and uid in self._by_uid:
+                pause = len(self._pods.of(uid)) * _PAUSE_PER_POD
+                self._queue.add_after(self._by_uid[uid], pause, scaled=False)
+        if owner_uid is None and owner_of(pod) is None:
+            for key in self._by_namespace.get(namespace_of(pod), ()):
+                self._queue.add(key)
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        stateful_set = self._api.find(_SETS, name, namespace)
+        if stateful_set is None:
+            return
+        spec = stateful_set["spec"]
+        pods = self._pods.claim(
+            stateful_set, *KIND, spec["selector"], only=lambda pod: is_member(stateful_set, pod)
+        )
+        versions = self._revisions.of(stateful_set)
+        rollout = Rollout(self._api, self._recorder, self._claims, stateful_set, versions, pods)
+        status, failure = rollout.run()
+        self._write(stateful_set, status)
+        self._revisions.truncate(stateful_set, versions, pods)
+        if failure is not None:
+            raise failure
+        if rollout.stale:
+            self._queue.add_after(key, _STALE_CLAIM)
+        now, min_ready = self._api.clock.time(), spec.get("minReadySeconds") or 0
+        waits = [wait for pod in pods if (wait := available_in(pod, min_ready, now))]
+        if waits:
+            self._queue.add_after(key, min(waits), scaled=False)
+
+    def _write(self, stateful_set: Obj, status: Obj) -> None:
+        """Write the status; a rolling update that is through leaves one revision.
+
+        Source: statefulset/stateful_set_utils.go, `completeRollingUpdate`, `inconsistentStatus`.
+        """
+        wanted = replicas_of(stateful_set)
+        rolling = (stateful_set["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate"
+        numbers = {status[one] for one in ("updatedReplicas", "readyReplicas", "replicas")}
+        if rolling and numbers == {wanted}:
+            status["currentReplicas"] = wanted
+            status["currentRevision"] = status["updateRevision"]
+        last = self._api.find(_SETS, name_of(stateful_set), namespace_of(stateful_set))
+        if last is None or uid_of(last) != uid_of(stateful_set):
+            return
+        for name in _OPTIONAL:
+            if not status[name]:
+                del status[name]
+        before = dict(last.get("status") or {})
+        conditions = before.pop("conditions", None)
+        if before == status:
+            return
+        if conditions:
+            status["conditions"] = conditions
+        self._api.update_status(_SETS, {**last, "status": status})
