@@ -29,6 +29,7 @@ from pytest_kwait.simulator.ownership import (
     owned,
     write_managers,
 )
+from pytest_kwait.simulator.patches import no_map
 from pytest_kwait.simulator.schema import Form, struct_of
 from pytest_kwait.simulator.status_error import StatusError, bad_request
 from pytest_kwait.simulator.store import key_of
@@ -66,15 +67,18 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
         for text in repeated:
             caller.warn(text)
     if not isinstance(obj, dict):
-        raise bad_request("error decoding YAML: the configuration must be an object")
+        why = "error unmarshaling JSON: while decoding JSON: "
+        raise bad_request(f"error decoding YAML: {why}{no_map(obj)}")
     if not obj.get("apiVersion") or not obj.get("kind"):
         group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={obj.get('kind') or ''}")
-    if (obj["apiVersion"], obj["kind"]) != (kind.api_version, kind.kind):
+    if obj["apiVersion"] != kind.api_version:
         raise bad_request(
             "Incorrect version specified in apply patch. Specified patch version: "
             f"{obj['apiVersion']}, expected: {kind.api_version}"
         )
+    if obj["kind"] != kind.kind:
+        raise bad_request(f"invalid object type: {kind.group}/{kind.version}, Kind={obj['kind']}")
     metadata = obj.get("metadata")
     if metadata is None:
         metadata = obj["metadata"] = {}

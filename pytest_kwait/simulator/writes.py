@@ -153,7 +153,7 @@ class Writes:
         check_escalation(self._api.rbac, kind, new, old, namespace_of(old), caller)
         _check_namespace(kind, metadata, namespace_of(old))
         _keep_owners_once(metadata, caller)
-        check_version(strategy, metadata, before)
+        check_version(strategy, metadata, before, dry_run=caller.dry_run)
         asked = Attributes(
             "UPDATE",
             kind,
@@ -274,7 +274,7 @@ def _check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
     metadata["namespace"] = namespace
 
 
-def check_version(strategy: Strategy, metadata: Obj, before: Obj) -> None:
+def check_version(strategy: Strategy, metadata: Obj, before: Obj, *, dry_run: bool = False) -> None:
     """Hold what an update starts from to what is stored.
 
     Raises:
@@ -289,7 +289,7 @@ def check_version(strategy: Strategy, metadata: Obj, before: Obj) -> None:
             kind.group,
             kind.plural,
             name,
-            f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/"
+            f"StorageError: invalid object, Code: 4, Key: {_place(kind, dry_run)}/"
             f"{key_of(name, before.get('namespace', ''))}, ResourceVersion: 0, "
             f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in "
             f"object meta: {before['uid']}",
@@ -305,3 +305,22 @@ def check_version(strategy: Strategy, metadata: Obj, before: Obj) -> None:
         raise StatusError(500, "", str(error)) from None
     if version != before["resourceVersion"]:
         raise conflict(kind.group, kind.plural, name, _MODIFIED)
+
+
+_PLACES = {
+    "customresourcedefinitions.apiextensions.k8s.io": (
+        "apiextensions.k8s.io/customresourcedefinitions"
+    ),
+    "endpoints": "services/endpoints",
+    "ingresses.networking.k8s.io": "ingress",
+    "nodes": "minions",
+    "replicationcontrollers": "controllers",
+    "services": "services/specs",
+}
+"""Where upstream's storage has kinds that it does not keep under their plain name."""
+
+
+def _place(kind: Kind, dry_run: bool) -> str:
+    """Where upstream's storage has a kind's objects, as its errors tell."""
+    plain = f"{kind.group}/{kind.plural}" if kind.custom else kind.plural
+    return f"{'' if dry_run else '/registry'}/{_PLACES.get(kind.bucket, plain)}"

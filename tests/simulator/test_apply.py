@@ -197,7 +197,11 @@ def test_a_field_that_the_kind_has_not_is_refused(api: ClusterApi) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"- a", "error decoding YAML: the configuration must be an object"),
+        (
+            b"- a",
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot "
+            "unmarshal array into Go value of type map[string]interface {}",
+        ),
         (b"kind: ConfigMap", "invalid object type: /, Kind=ConfigMap"),
         (
             b"{apiVersion: v2, kind: ConfigMap}",

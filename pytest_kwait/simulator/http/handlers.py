@@ -240,7 +240,8 @@ class Resources:
                 kind, target.name, target.namespace or "", options=options, caller=caller
             ),
         )
-        return object_answer(request, kind, outcome)
+        kept = options.get("orphanDependents") is False and _is_kept(outcome)
+        return object_answer(request, kind, outcome, 202 if kept else 200)
 
     async def _delete_collection(
         self, request: ApiRequest, kind: Kind, target: Target
@@ -264,6 +265,14 @@ class Resources:
         return lambda: self._api.delete(
             kind, name, namespace, options=options, caller=request.caller
         )
+
+
+def _is_kept(outcome: Obj) -> bool:
+    """Whether a deletion left the object where it is, for a time."""
+    metadata = outcome.get("metadata", {})
+    return "deletionTimestamp" in metadata and bool(
+        metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    )
 
 
 def _verb(request: ApiRequest, kind: Kind, target: Target) -> str:

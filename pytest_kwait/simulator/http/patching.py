@@ -115,6 +115,10 @@ async def patch_object(
             data, lambda: read_apply(data, kind, target.name, target.namespace or "", caller)
         )
         _name(api, kind, configuration, target)
+        key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
+        present = api.store.get(kind.bucket, key)
+        if present is not None:
+            _check_uid(kind, configuration, present.obj)
         force = request.flag("force")
         stored, created = await consulted(
             caller,
@@ -148,11 +152,21 @@ def _patch(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     new = _decoded(api, kind, result, caller, data if media == STRATEGIC else None)
-    uid = new["metadata"].get("uid")
-    if uid and uid != entry.obj["metadata"]["uid"]:
-        error = invalid_value("metadata.uid", uid, "field is immutable")
-        raise invalid(kind.group, kind.kind, target.name, [error] if kind.custom else [error] * 2)
+    _check_uid(kind, new, entry.obj)
     return api.replace_decoded(kind, entry, new, target.subresource or None, caller)
+
+
+def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:
+    """Hold a patched object to being the one that is there.
+
+    Raises:
+        StatusError: 422, it is another.
+    """
+    uid = new["metadata"].get("uid")
+    if uid and uid != present["metadata"]["uid"]:
+        error = invalid_value("metadata.uid", uid, "field is immutable")
+        errors = [error] if kind.custom else [error] * 2
+        raise invalid(kind.group, kind.kind, present["metadata"]["name"], errors)
 
 
 def _name(api: ClusterApi, kind: Kind, configuration: Obj, target: Target) -> None:

@@ -184,3 +184,57 @@ def test_a_watch_of_what_is_yet_to_come_is_told_so(served: Served) -> None:
     query = "watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
     events = list(served.watch(f"{MAPS}?{query}&resourceVersion=99999"))
     assert [event["object"]["reason"] for event in events] == ["Timeout"]
+
+
+def test_a_deletion_that_is_yet_to_come_is_only_accepted(served: Served) -> None:
+    meta = {"name": "a", "finalizers": ["example.com/x"]}
+    served.json("POST", MAPS, {"metadata": meta})
+    assert served.send("DELETE", f"{MAPS}/a?orphanDependents=true&dryRun=All").status == 200
+    assert served.send("DELETE", f"{MAPS}/a?orphanDependents=false").status == 202
+    served.json("POST", MAPS, {"metadata": {"name": "b"}})
+    assert served.send("DELETE", f"{MAPS}/b?orphanDependents=false").status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            b"[]",
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot "
+            "unmarshal array into Go value of type map[string]interface {}",
+        ),
+        (b"apiVersion: v1\nkind: Secret\n", "invalid object type: /v1, Kind=Secret"),
+        (
+            b"apiVersion: apps/v1\nkind: ConfigMap\n",
+            "Incorrect version specified in apply patch. Specified patch version: apps/v1, "
+            "expected: v1",
+        ),
+    ],
+)
+def test_a_configuration_of_something_else_is_refused(
+    served: Served, body: bytes, message: str
+) -> None:
+    path = f"{MAPS}/a?fieldManager=m"
+    answer = served.json("PATCH", path, body, Content_Type="application/apply-patch+yaml")
+    assert (answer["code"], answer["message"]) == (400, message)
+
+
+def test_a_configuration_of_another_object_of_the_name_is_refused(served: Served) -> None:
+    served.json("POST", MAPS, {"metadata": {"name": "a"}})
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {uid: x}\n"
+    path = f"{MAPS}/a?fieldManager=m"
+    answer = served.json("PATCH", path, body, Content_Type="application/apply-patch+yaml")
+    assert answer["message"] == (
+        'ConfigMap "a" is invalid: metadata.uid: Invalid value: "x": field is immutable'
+    )
+
+
+def test_a_conflict_tells_where_the_object_is_kept(served: Served) -> None:
+    path = "/apis/networking.k8s.io/v1/namespaces/default/ingresses"
+    backend = {"service": {"name": "s", "port": {"number": 80}}}
+    ingress = {"metadata": {"name": "i"}, "spec": {"defaultBackend": backend}}
+    served.json("POST", path, ingress)
+    other = {**ingress, "metadata": {"name": "i", "uid": "x"}}
+    assert "Key: /registry/ingress/default/i," in served.json("PUT", f"{path}/i", other)["message"]
+    dry = served.json("PUT", f"{path}/i?dryRun=All", other)
+    assert "Key: /ingress/default/i," in dry["message"]
