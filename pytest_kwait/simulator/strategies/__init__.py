@@ -22,6 +22,8 @@ STRATEGIES = {
     "clusterroles.rbac.authorization.k8s.io": ("access", "ClusterRoleStrategy"),
     "configmaps": ("records", "ConfigMapStrategy"),
     "cronjobs.batch": ("jobs", "CronJobStrategy"),
+    "csidrivers.storage.k8s.io": ("storage", "CsiDriverStrategy"),
+    "csinodes.storage.k8s.io": ("storage", "CsiNodeStrategy"),
     "customresourcedefinitions.apiextensions.k8s.io": ("definitions", "DefinitionStrategy"),
     "daemonsets.apps": ("workloads", "DaemonSetStrategy"),
     "deployments.apps": ("workloads", "DeploymentStrategy"),
@@ -52,7 +54,9 @@ STRATEGIES = {
     "serviceaccounts": ("records", "AccountStrategy"),
     "services": ("services", "ServiceStrategy"),
     "statefulsets.apps": ("workloads", "StatefulSetStrategy"),
+    "storageclasses.storage.k8s.io": ("storage", "StorageClassStrategy"),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks", "WebhookStrategy"),
+    "volumeattachments.storage.k8s.io": ("storage", "AttachmentStrategy"),
 }
 
 

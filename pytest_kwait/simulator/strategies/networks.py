@@ -34,6 +34,20 @@ class IngressStrategy(Strategy):
 
     looks_at_metadata_again = True
 
+    def default(self, obj: Obj) -> None:
+        """The group of a resource behind it is always shown."""
+        super().default(obj)
+        spec = obj.get("spec") or {}
+        backends = [spec.get("defaultBackend")]
+        for rule in spec.get("rules") or ():
+            backends += [
+                path.get("backend") for path in (rule.get("http") or {}).get("paths") or ()
+            ]
+        for backend in backends:
+            resource = (backend or {}).get("resource")
+            if resource is not None:
+                resource.setdefault("apiGroup", None)
+
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Rules, backends, and one class."""
         return new_ingress_errors(obj)

@@ -1,24 +1,45 @@
 """Claims and volumes: pending until something binds them.
 
-Source: pkg/registry/core/{persistentvolume,persistentvolumeclaim}/strategy.go.
+Source: k8s.io/kubernetes pkg/registry/core/{persistentvolume,persistentvolumeclaim}/strategy.go,
+pkg/api/persistentvolumeclaim/util.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.status_error import required
+from pytest_kwait.simulator.rules.claims import (
+    claim_change_errors,
+    claim_errors,
+    claim_status_errors,
+    claim_warnings,
+)
+from pytest_kwait.simulator.rules.volume_sources import SOURCES
+from pytest_kwait.simulator.rules.volumes import volume_errors, volume_warnings
+from pytest_kwait.simulator.status_error import forbidden_field, invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["ClaimStrategy", "VolumeStrategy"]
 
+_SNAPSHOTS = ("snapshot.storage.k8s.io", "VolumeSnapshot")
+
 
 class ClaimStrategy(Strategy):
     """Persistent volume claims."""
+
+    looks_at_metadata_again = True
+
+    def default(self, obj: Obj) -> None:
+        """The group of a source is always shown."""
+        super().default(obj)
+        for field in ("dataSource", "dataSourceRef"):
+            if (source := (obj.get("spec") or {}).get(field)) is not None:
+                source.setdefault("apiGroup", None)
 
     def prepare_create(self, obj: Obj) -> None:
         """Pending, and protected while pods use it."""
@@ -27,35 +48,101 @@ class ClaimStrategy(Strategy):
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if "kubernetes.io/pvc-protection" not in finalizers:
             finalizers.append("kubernetes.io/pvc-protection")
+        _settle_sources(obj.get("spec") or {}, {})
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """Where the content comes from is told in both ways."""
+        super().prepare_update(new, old)
+        _settle_sources(new.get("spec") or {}, old.get("spec") or {})
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """How it is used, and how much."""
-        spec = obj.get("spec", {})
-        errors = []
-        if not spec.get("accessModes"):
-            errors.append(required("spec.accessModes", "at least 1 access mode is required"))
-        if "storage" not in spec.get("resources", {}).get("requests", {}):
-            errors.append(required("spec.resources[storage]"))
-        return errors
+        """How it is used, how much, and from where."""
+        return claim_errors(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Nothing but the size of what is bound changes."""
+        return claim_errors(new) + claim_change_errors(new, old)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Amounts and states."""
+        del old
+        return claim_status_errors(new)
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """What is deprecated or odd."""
+        for text in claim_warnings(obj):
+            caller.warn(text)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """The same."""
+        del old
+        self.warn_create(new, caller)
+
+
+def _settle_sources(spec: Obj, before: Obj) -> None:
+    """Drop what cannot be a source, and tell the source in both ways."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if reference is not None and reference.get("namespace") and not before.get("dataSourceRef"):
+        del spec["dataSourceRef"]
+        reference = None
+    if source is not None and reference is None and not before.get("dataSource"):
+        found = (source.get("apiGroup") or "", source.get("kind", ""))
+        if found not in (("", "PersistentVolumeClaim"), _SNAPSHOTS):
+            del spec["dataSource"]
+            source = None
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None and not reference.get("namespace"):
+        fields = ("apiGroup", "kind", "name")
+        spec["dataSource"] = {name: reference[name] for name in fields if name in reference}
 
 
 class VolumeStrategy(Strategy):
     """Persistent volumes."""
 
+    looks_at_metadata_again = True
+
     def prepare_create(self, obj: Obj) -> None:
         """Pending, and protected while bound."""
         super().prepare_create(obj)
-        obj["status"] = {"phase": "Pending"}
+        created = obj["metadata"].get("creationTimestamp")
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": created}
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if "kubernetes.io/pv-protection" not in finalizers:
             finalizers.append("kubernetes.io/pv-protection")
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """How it is used, and how much."""
-        spec = obj.get("spec", {})
-        errors = []
-        if not spec.get("accessModes"):
-            errors.append(required("spec.accessModes"))
-        if not spec.get("capacity"):
-            errors.append(required("spec.capacity"))
+        """How it is used, how much, and what is behind it."""
+        return volume_errors(obj)
+
+    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+        """All of its rules, which the server asks twice."""
+        del old
+        return volume_errors(new)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is behind it never changes."""
+        errors = volume_errors(new)
+        spec, before = new.get("spec") or {}, old.get("spec") or {}
+        if any(spec.get(name) != before.get(name) for name in SOURCES):
+            # A real server shows what differs.
+            text = "spec.persistentvolumesource is immutable after creation\n"
+            errors.append(forbidden_field("spec.persistentvolumesource", text))
+        if spec.get("volumeMode") != before.get("volumeMode"):
+            text = "field is immutable"
+            errors.append(invalid_value("volumeMode", spec.get("volumeMode"), text))
+        name = "volumeAttributesClassName"
+        if before.get(name) is not None and spec.get(name) is None:
+            text = "update from non-nil value to nil is forbidden"
+            errors.append(forbidden_field(f"spec.{name}", text))
         return errors
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """What is deprecated."""
+        for text in volume_warnings(obj):
+            caller.warn(text)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """The same."""
+        del old
+        self.warn_create(new, caller)

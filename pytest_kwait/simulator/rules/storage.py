@@ -1,0 +1,197 @@
+"""Storage classes, attachments, CSI drivers and their nodes.
+
+Source: k8s.io/kubernetes pkg/apis/storage/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.formats import NEGATIVE, dns_subdomain_texts, label_key_texts
+from pytest_kwait.simulator.rules.volume_sources import driver_errors
+from pytest_kwait.simulator.status_error import (
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+    too_long,
+)
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = [
+    "attachment_errors",
+    "class_errors",
+    "csi_driver_errors",
+    "csi_node_errors",
+    "immutable_errors",
+]
+
+_MOST_PARAMETERS, _MOST_BYTES = 512, 256 << 10
+_POLICIES = ("Delete", "Retain")
+_BINDINGS = ("Immediate", "WaitForFirstConsumer")
+_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+_LIFECYCLES = ("Persistent", "Ephemeral")
+_LEAST_TOKEN, _MOST_TOKEN, _LEAST_PERIOD = 600, 1 << 32, 10
+_LONGEST_ID = 256
+
+
+def immutable_errors(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
+    """Which of these fields changed, and never may."""
+    return [
+        invalid_value(field, new.get(field), "field is immutable")
+        for field in fields
+        if new.get(field) != old.get(field)
+    ]
+
+
+def class_errors(found: Obj) -> list[FieldError]:
+    """What is wrong with a storage class."""
+    provisioner, parameters = found.get("provisioner", ""), found.get("parameters") or {}
+    policy, binding = found.get("reclaimPolicy"), found.get("volumeBindingMode")
+    errors = [
+        invalid_value("provisioner", provisioner.lower(), text)
+        for text in (label_key_texts(provisioner.lower()) if provisioner else ())
+    ]
+    errors += _parameter_errors(parameters)
+    if policy and policy not in _POLICIES:
+        errors.append(not_supported("reclaimPolicy", policy, _POLICIES))
+    if binding is None:
+        errors.append(required("volumeBindingMode"))
+    elif binding not in _BINDINGS:
+        errors.append(not_supported("volumeBindingMode", binding, _BINDINGS))
+    errors += _topology_errors(found.get("allowedTopologies") or [])
+    return errors if provisioner else [*errors, required("provisioner")]
+
+
+def _parameter_errors(parameters: dict[str, str]) -> list[FieldError]:
+    if len(parameters) > _MOST_PARAMETERS:
+        return [too_long("parameters", _MOST_PARAMETERS)]
+    errors = []
+    if "" in parameters:
+        errors.append(invalid_value("parameters", "", "field can not be empty."))
+    if (
+        sum(len(key.encode()) + len(text.encode()) for key, text in parameters.items())
+        > _MOST_BYTES
+    ):
+        errors.append(too_long("parameters", _MOST_BYTES))
+    return errors
+
+
+def _topology_errors(terms: list[Obj]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    # The server compares with as many empty terms as there are terms, too.
+    seen: list[dict[str, set[str]]] = [{} for _ in terms]
+    for index, term in enumerate(terms):
+        at, found = f"allowedTopologies[{index}].matchLabelExpressions", {}
+        for number, rule in enumerate(term.get("matchLabelExpressions") or []):
+            place, key, values = f"{at}[{number}]", rule.get("key", ""), rule.get("values") or []
+            if not values:
+                errors.append(required(f"{place}.values"))
+            errors += [
+                duplicate(f"{place}.values[{position}]", value)
+                for position, value in enumerate(values)
+                if value in values[:position]
+            ]
+            errors += [invalid_value(f"{place}.key", key, text) for text in label_key_texts(key)]
+            if key in found:
+                errors.append(duplicate(f"{place}.key", key))
+            found[key] = set(values)
+        errors += [duplicate(at, "") for one in seen if one == found]
+        seen.append(found)
+    return errors
+
+
+def attachment_errors(attachment: Obj) -> list[FieldError]:
+    """What is wrong with the attachment of a volume."""
+    spec = attachment.get("spec") or {}
+    source, node = spec.get("source") or {}, spec.get("nodeName", "")
+    volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+    errors = driver_errors(spec.get("attacher", ""), "spec.attacher")
+    either = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+    if volume is None and inline is None:
+        errors.append(required("spec.source", either))
+    elif volume is not None and inline is not None:
+        errors.append(forbidden_field("spec.source", either))
+    at = "spec.source.persistentVolumeName"
+    if volume == "" and inline is None:
+        errors.append(required(at, "must specify non empty persistentVolumeName"))
+    errors += [invalid_value("spec.nodeName", node, text) for text in dns_subdomain_texts(node)]
+    if volume is not None:
+        errors += [invalid_value(at, volume, text) for text in dns_subdomain_texts(volume)]
+    return errors
+
+
+def csi_driver_errors(driver: Obj) -> list[FieldError]:
+    """What is wrong with a CSI driver."""
+    spec = driver.get("spec") or {}
+    policy, requests = spec.get("fsGroupPolicy"), spec.get("tokenRequests") or []
+    errors = []
+    if policy is not None and policy not in _GROUP_POLICIES:
+        errors.append(not_supported("spec.fsGroupPolicy", policy, _GROUP_POLICIES))
+    audiences: set[str] = set()
+    for index, request in enumerate(requests):
+        at, audience = f"spec.tokenRequests[{index}]", request.get("audience", "")
+        seconds = request.get("expirationSeconds")
+        if audience in audiences:
+            errors.append(duplicate(f"{at}.audience", audience))
+            continue
+        audiences.add(audience)
+        place = f"{at}.expirationSeconds"
+        if seconds is not None and seconds < _LEAST_TOKEN:
+            text = "may not specify a duration less than 10 minutes"
+            errors.append(invalid_value(place, seconds, text))
+        elif seconds is not None and seconds > _MOST_TOKEN:
+            text = "may not specify a duration larger than 2^32 seconds"
+            errors.append(invalid_value(place, seconds, text))
+    errors += [
+        not_supported("spec.volumeLifecycleModes", mode, _LIFECYCLES)
+        for mode in spec.get("volumeLifecycleModes") or []
+        if mode not in _LIFECYCLES
+    ]
+    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
+    if period is not None and period < _LEAST_PERIOD:
+        at = "spec.nodeAllocatableUpdatePeriodSeconds"
+        text = f"must be greater than or equal to {_LEAST_PERIOD} seconds"
+        errors.append(invalid_value(at, period, text))
+    secrets = spec.get("serviceAccountTokenInSecrets")
+    if secrets is not None and not requests:
+        text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        errors.append(invalid_value("spec.serviceAccountTokenInSecrets", secrets, text))
+    return errors
+
+
+def csi_node_errors(node: Obj) -> list[FieldError]:
+    """What is wrong with the drivers of a node."""
+    errors: list[FieldError] = []
+    names: set[str] = set()
+    for index, driver in enumerate((node.get("spec") or {}).get("drivers") or []):
+        at, name, own = f"spec.drivers[{index}]", driver.get("name", ""), driver.get("nodeID", "")
+        errors += driver_errors(name, f"{at}.name")
+        if not own:
+            errors.append(required(f"{at}.nodeID"))
+        if len(own) > _LONGEST_ID:
+            text = f"must be {_LONGEST_ID} characters or less"
+            errors.append(invalid_value(f"{at}.nodeID", own, text))
+        count = (driver.get("allocatable") or {}).get("count")
+        if count is not None and count < 0:
+            errors.append(invalid_value(f"{at}.allocatable.count", count, NEGATIVE))
+        if name in names:
+            errors.append(duplicate(f"{at}.name", name))
+        names.add(name)
+        errors += _key_errors(driver.get("topologyKeys") or [], at)
+    return errors
+
+
+def _key_errors(keys: list[str], at: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, key in enumerate(keys):
+        if not key:
+            errors.append(required(at))
+        if key in keys[:index]:
+            errors.append(duplicate(at, key))
+        errors += [invalid_value(at, key, text) for text in label_key_texts(key)]
+    return errors

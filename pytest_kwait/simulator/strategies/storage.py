@@ -1,0 +1,76 @@
+"""Storage classes, attachments, CSI drivers and their nodes.
+
+Source: k8s.io/kubernetes pkg/registry/storage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.rules.storage import (
+    attachment_errors,
+    class_errors,
+    csi_driver_errors,
+    csi_node_errors,
+    immutable_errors,
+)
+from pytest_kwait.simulator.status_error import invalid_value
+from pytest_kwait.simulator.strategies.generic import Strategy
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = ["AttachmentStrategy", "CsiDriverStrategy", "CsiNodeStrategy", "StorageClassStrategy"]
+
+
+class StorageClassStrategy(Strategy):
+    """Storage classes."""
+
+    looks_at_metadata_again = True
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """Who provisions, how, and where."""
+        return class_errors(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Only what later volumes may do changes."""
+        fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        return immutable_errors(new, old, *fields)
+
+
+class AttachmentStrategy(Strategy):
+    """Attachments of volumes."""
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """By whom, of what, and where."""
+        return attachment_errors(obj)
+
+
+class CsiDriverStrategy(Strategy):
+    """CSI drivers."""
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """Policies, tokens, modes."""
+        return csi_driver_errors(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Whether it attaches, and its modes, never change."""
+        errors = csi_driver_errors(new)
+        spec, before = new.get("spec") or {}, old.get("spec") or {}
+        for field, shown in (
+            ("attachRequired", "attachedRequired"),
+            ("volumeLifecycleModes", "volumeLifecycleModes"),
+        ):
+            if spec.get(field) != before.get(field):
+                text = "field is immutable"
+                errors.append(invalid_value(f"spec.{shown}", spec.get(field), text))
+        return errors
+
+
+class CsiNodeStrategy(Strategy):
+    """Nodes as CSI drivers know them."""
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """Drivers by name, each once."""
+        return csi_node_errors(obj)

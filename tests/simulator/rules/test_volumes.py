@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.simulator.caller import Caller
+from pytest_kwait.simulator.status_error import StatusError
+from tests.simulator.cluster import new_cluster
+from tests.simulator.rules.refusals import Obj, causes, refused, refused_change
+
+CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
+CLASSES = "storageclasses.storage.k8s.io"
+MODES = '"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"'
+
+
+def claim(**spec: Any) -> Obj:
+    resources = {"requests": {"storage": "1Gi"}}
+    return {"spec": {"accessModes": ["ReadWriteOnce"], "resources": resources, **spec}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "texts"),
+    [
+        (
+            {"accessModes": [], "resources": {}},
+            [
+                "spec.accessModes: Required value: at least 1 access mode is required",
+                "spec.resources[storage]: Required value",
+            ],
+        ),
+        (
+            {"accessModes": ["Odd", "ReadWriteOncePod", "ReadOnlyMany"]},
+            [
+                f'spec.accessModes: Unsupported value: "Odd": supported values: {MODES}',
+                "spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
+            ],
+        ),
+        (
+            {"resources": {"requests": {"storage": "0"}}},
+            ['spec.resources[storage]: Invalid value: "0": must be greater than zero'],
+        ),
+        (
+            {"volumeMode": "Odd"},
+            ['spec.volumeMode: Unsupported value: "Odd": supported values: "Block", "Filesystem"'],
+        ),
+        (
+            {
+                "dataSource": {"kind": "PersistentVolumeClaim", "name": "b"},
+                "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c"},
+            },
+            ["spec: Invalid value: {}: must match dataSourceRef"],
+        ),
+    ],
+)
+def test_claims(fields: Obj, texts: list[str]) -> None:
+    assert refused(new_cluster(), CLAIMS, claim(**fields)) == texts
+
+
+def made(api: Any, **spec: Any) -> Obj:
+    body = {"metadata": {"name": "a"}, **claim(storageClassName="none", **spec)}
+    stored: Obj = api.create(CLAIMS, body, "default")
+    return stored
+
+
+def test_what_a_claim_asks_for_stays() -> None:
+    api = new_cluster()
+    old = made(api)
+    change = claim(storageClassName="other", volumeMode="Filesystem")
+    assert refused_change(api, CLAIMS, old, change) == [
+        "spec: Forbidden: spec is immutable after creation except resources.requests and "
+        "volumeAttributesClassName for bound claims\n"
+        "@@ -10,7 +10,7 @@\n"
+        "   }\n"
+        "  },\n"
+        '  "VolumeName": "",\n'
+        '- "StorageClassName": "none",\n'
+        '+ "StorageClassName": "other",\n'
+        '  "VolumeMode": "Filesystem",\n'
+        '  "DataSource": null,\n'
+        '  "DataSourceRef": null,\n'
+    ]
+    same = claim(storageClassName="none", resources={"requests": {"storage": "1024Mi"}})
+    assert refused_change(api, CLAIMS, old, same) == []
+    bound = claim(storageClassName="none", volumeName="v")
+    assert refused_change(api, CLAIMS, old, bound) == []
+
+
+def test_a_claim_that_is_bound_may_grow_and_not_shrink() -> None:
+    api = new_cluster()
+    old = made(api, volumeName="v")
+    status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+    old = api.update_status(CLAIMS, {**old, "status": status})
+    spec = old["spec"]
+    more = {"spec": {**spec, "resources": {"requests": {"storage": "2Gi"}}}}
+    assert refused_change(api, CLAIMS, old, more) == []
+    less = {"spec": {**spec, "resources": {"requests": {"storage": "512Mi"}}}}
+    assert refused_change(api, CLAIMS, old, less) == [
+        "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
+    ]
+
+
+def test_a_source_is_told_in_both_ways_or_dropped() -> None:
+    api = new_cluster()
+    spec = made(api, dataSource={"kind": "PersistentVolumeClaim", "name": "b"})["spec"]
+    assert spec["dataSourceRef"] == spec["dataSource"]
+    api.delete(CLAIMS, "a", "default")
+    body = {"metadata": {"name": "b"}, **claim(dataSource={"kind": "Odd", "name": "b"})}
+    assert "dataSource" not in api.create(CLAIMS, body, "default")["spec"]
+
+
+def test_odd_claims_are_warned_of() -> None:
+    caller = Caller(dry_run=True)
+    annotations = {"volume.beta.kubernetes.io/storage-class": "x"}
+    body = {"metadata": {"name": "a", "annotations": annotations}}
+    body |= claim(resources={"requests": {"storage": "1100m"}})
+    new_cluster().create(CLAIMS, body, "default", caller=caller)
+    assert caller.warnings == [
+        "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use "
+        '"storageClassName" attribute instead',
+        'spec.resources.requests[storage]: fractional byte value "1100m" is invalid, must be an '
+        "integer",
+    ]
+
+
+def test_what_a_claim_is_said_to_have() -> None:
+    api = new_cluster()
+    old = made(api)
+    status = {"phase": "Bound", "capacity": {"storage": "-1"}}
+    with pytest.raises(StatusError) as caught:
+        api.update(CLAIMS, {**old, "status": status}, subresource="status", caller=Caller())
+    assert causes(caught.value) == [
+        "status.capacity[storage]: Invalid value: -1: must be a valid resource quantity"
+    ]
+
+
+def volume(**spec: Any) -> Obj:
+    capacity = {"storage": "1Gi"}
+    return {"spec": {"accessModes": ["ReadWriteOnce"], "capacity": capacity, **spec}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "texts"),
+    [
+        ({}, ["spec: Required value: must specify a volume type"]),
+        (
+            {"hostPath": {"path": "/tmp"}, "nfs": {"server": "s", "path": "/p"}},
+            ["spec.nfs: Forbidden: may not specify more than 1 volume type"],
+        ),
+        (
+            {"hostPath": {"path": "/tmp"}, "capacity": {"cpu": "1"}},
+            ['spec.capacity: Unsupported value: {"cpu":"1"}: supported values: "storage"'],
+        ),
+        ({"hostPath": {}}, ["spec.hostPath.path: Required value"]),
+        (
+            {"hostPath": {"path": "/a/../b"}},
+            ["spec.hostPath.path: Invalid value: \"/a/../b\": must not contain '..'"],
+        ),
+        (
+            {"hostPath": {"path": "/"}, "persistentVolumeReclaimPolicy": "Recycle"},
+            [
+                "spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a "
+                "hostPath mount of '/'"
+            ],
+        ),
+        (
+            {"local": {"path": "/d"}},
+            ["spec.nodeAffinity: Required value: Local volume requires node affinity"],
+        ),
+        (
+            {"local": {"path": "/d"}, "nodeAffinity": {"required": {"nodeSelectorTerms": []}}},
+            [
+                "spec.nodeAffinity.required.nodeSelectorTerms: Required value: must have at least "
+                "one node selector term"
+            ],
+        ),
+        (
+            {"csi": {"driver": "d", "volumeHandle": "h", "nodePublishSecretRef": {"name": "s"}}},
+            ["spec.csi.nodePublishSecretRef.namespace: Required value"],
+        ),
+        (
+            {"iscsi": {"targetPortal": "p", "iqn": "x"}},
+            ['spec.iscsi.iqn: Invalid value: "x": must be valid format'],
+        ),
+        (
+            {"hostPath": {"path": "/tmp"}, "volumeAttributesClassName": "a"},
+            ["spec.csi: Required value: has to be specified when using volumeAttributesClassName"],
+        ),
+    ],
+)
+def test_volumes(fields: Obj, texts: list[str]) -> None:
+    assert refused(new_cluster(), VOLUMES, volume(**fields)) == texts
+
+
+def test_how_a_volume_is_given_to_containers_stays() -> None:
+    api = new_cluster()
+    old = api.create(VOLUMES, {"metadata": {"name": "v"}, **volume(hostPath={"path": "/tmp"})})
+    assert old["status"]["lastPhaseTransitionTime"] == old["metadata"]["creationTimestamp"]
+    assert refused_change(api, VOLUMES, old, {"spec": {**old["spec"], "volumeMode": "Block"}}) == [
+        'volumeMode: Invalid value: "Block": field is immutable'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "texts"),
+    [
+        ({}, ["provisioner: Required value"]),
+        (
+            {"provisioner": "a", "reclaimPolicy": "Recycle", "parameters": {"": "x"}},
+            [
+                'parameters: Invalid value: "": field can not be empty.',
+                'reclaimPolicy: Unsupported value: "Recycle": supported values: "Delete", "Retain"',
+            ],
+        ),
+        (
+            {"provisioner": "a", "allowedTopologies": [{"matchLabelExpressions": [{"key": "c"}]}]},
+            ["allowedTopologies[0].matchLabelExpressions[0].values: Required value"],
+        ),
+    ],
+)
+def test_storage_classes(fields: Obj, texts: list[str]) -> None:
+    assert refused(new_cluster(), CLASSES, fields) == texts
+
+
+def test_who_provisions_never_changes() -> None:
+    api = new_cluster()
+    old = api.create(CLASSES, {"metadata": {"name": "a"}, "provisioner": "a"})
+    assert refused_change(api, CLASSES, old, {**old, "provisioner": "b"}) == [
+        'provisioner: Invalid value: "b": field is immutable'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "texts"),
+    [
+        (
+            "volumeattachments.storage.k8s.io",
+            {"attacher": "a", "nodeName": "n"},
+            [
+                "spec.source: Required value: must specify exactly one of inlineVolumeSpec and "
+                "persistentVolumeName"
+            ],
+        ),
+        (
+            "csidrivers.storage.k8s.io",
+            {"tokenRequests": [{"audience": "a"}, {"audience": "a"}], "fsGroupPolicy": "Odd"},
+            [
+                'spec.fsGroupPolicy: Unsupported value: "Odd": supported values: "File", "None", '
+                '"ReadWriteOnceWithFSType"',
+                'spec.tokenRequests[1].audience: Duplicate value: "a"',
+            ],
+        ),
+        (
+            "csinodes.storage.k8s.io",
+            {"drivers": [{"name": "a", "nodeID": "x"}, {"name": "a", "nodeID": "x"}]},
+            ['spec.drivers[1].name: Duplicate value: "a"'],
+        ),
+    ],
+)
+def test_what_serves_volumes(resource: str, spec: Obj, texts: list[str]) -> None:
+    assert refused(new_cluster(), resource, {"spec": spec}) == texts
