@@ -6,6 +6,7 @@ pkg/registry/customresource/{strategy,validator}.go.
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +16,30 @@ from pytest_kwait.simulator.custom_resources.list_types import list_errors
 from pytest_kwait.simulator.custom_resources.pruning import drop_nulls, fill_defaults, prune
 from pytest_kwait.simulator.custom_resources.values import UNKNOWN, check
 from pytest_kwait.simulator.schema import Shape
-from pytest_kwait.simulator.status_error import bad_request, invalid_value
+from pytest_kwait.simulator.status_error import FieldError, bad_request, invalid_value
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.decoded import Decoded
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["Structure"]
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ROOT = ("apiVersion", "kind", "metadata")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_BLOCKING = frozenset(
+    [
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    ]
+)
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing "
+    "errors to complete validation"
+)
 _INT32_MAX = 2**31 - 1
 
 
@@ -99,7 +112,8 @@ class Structure:
         errors += self._spec_replicas_errors(new)
         errors += self._status_scale_errors(new)
         errors += embedded_errors(new, self.content, "")
-        return errors + self._list_errors(new, old)
+        errors += self._list_errors(new, old)
+        return errors + self._rule_errors(new, old, errors)
 
     def status_errors(self, new: Obj, old: Obj) -> list[FieldError]:
         """Everything that is wrong with an object whose status is written."""
@@ -108,7 +122,24 @@ class Structure:
         if "status" in new and schema is not None:
             found = check(new["status"], schema, "", old.get("status", UNKNOWN))
             errors += [moved(error, "status") for error in found]
-        return errors + self._status_scale_errors(new) + self._list_errors(new, old)
+        errors += self._status_scale_errors(new)
+        errors += self._list_errors(new, old)
+        return errors + self._rule_errors(new, old, errors)
+
+    @cached_property
+    def _ruled(self) -> bool:
+        """Whether any rule stands in the schema."""
+        return '"x-kubernetes-validations":' in json.dumps(self.schema)
+
+    def _rule_errors(self, new: Obj, old: Obj | None, errors: list[FieldError]) -> list[FieldError]:
+        """What rules are broken; none is looked at where the object has not the form for it."""
+        if not self._ruled:
+            return []
+        if any(error.reason in _BLOCKING for error in errors):
+            return [FieldError("FieldValueInvalid", "<nil>", f"Invalid value: null: {_UNCHECKED}")]
+        from pytest_kwait.simulator.custom_resources.rules import rule_errors
+
+        return rule_errors(new, self.schema, UNKNOWN if old is None else old)
 
     def _list_errors(self, new: Obj, old: Obj | None) -> list[FieldError]:
         if old is not None and [*list_errors(old, self.schema)]:

@@ -43,13 +43,17 @@ def validation_errors(validation: Obj | None, at: str, status: bool) -> list[Fie
         structure = structural_errors(schema, at) or default_errors(schema, at)
         errors += structure
         ruled = not structure
-    found, about_rules = schema_errors(schema, Place(at, root=True, ruled=ruled), _not_evaluated)
+    found, about_rules = schema_errors(
+        schema, Place(at, root=True, ruled=ruled), _expression_errors
+    )
     errors += found + about_rules
     if not errors and why:
         errors.append(invalid_value(at, "", why))
     return errors
 
 
-def _not_evaluated(schema: Obj, place: Place) -> list[FieldError]:
-    del schema, place
-    return []
+def _expression_errors(schema: Obj, place: Place) -> list[FieldError]:
+    """As of `rule_definition`, whose library is loaded with the first rule."""
+    from pytest_kwait.simulator.custom_resources.rule_definition import expression_errors
+
+    return expression_errors(schema, place)

@@ -1,0 +1,49 @@
+"""Functions that find patterns in texts.
+
+Source: k8s.io/apiserver pkg/cel/library/regex.go.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from cel_expr_python import cel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FUNCTIONS"]
+
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\((?:\?P?<\w+>|(?!\?))", re.S)
+
+
+@lru_cache(maxsize=1)
+def _search() -> cel.Expression:
+    """RE2's search, which the language's own functions do: they know of one group at most."""
+    config = cel.NewEnvConfigFromYaml("extensions:\n- name: optional\n- name: regex\n")
+    variables = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}
+    return cel.NewEnv(config=config, variables=variables).compile("regex.extractAll(text, pattern)")
+
+
+def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
+    plain = _GROUP.sub(lambda found: "(?:" if found[0].startswith("(") else found[0], pattern)
+    found = _search().eval(data={"text": text, "pattern": plain})
+    if found.type() == cel.Type.ERROR:
+        raise ValueError(f"Illegal regex: {found.value()}")
+    values: list[str] = found.plain_value()  # type: ignore[assignment]
+    return values if most < 0 else values[:most]
+
+
+def _find(text: str, pattern: str) -> str:
+    found = _find_all(text, pattern, 1)
+    return found[0] if found else ""
+
+
+FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
+    (".find", ("string", "string"), "string"): _find,
+    (".findAll", ("string", "string"), "list<string>"): _find_all,
+    (".findAll", ("string", "string", "int"), "list<string>"): _find_all,
+}
+"""By name, types taken and type given."""
