@@ -13,6 +13,7 @@ from pytest_kwait.simulator.controllers.account_tokens import AccountTokenSecret
 from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregation
 from pytest_kwait.simulator.controllers.daemon_sets import DaemonSetController
 from pytest_kwait.simulator.controllers.deployments import DeploymentController
+from pytest_kwait.simulator.controllers.disruption_budgets import DisruptionBudgets
 from pytest_kwait.simulator.controllers.endpoints import (
     EndpointsController,
     EndpointSliceController,
@@ -64,6 +65,7 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     EndpointSliceController(api, selected)
     EndpointsController(api, selected)
     MirroringController(api, selected)
+    DisruptionBudgets(api)
     GarbageCollector(api)
     NodeTaints(api)
     PodCleanup(api)
