@@ -56,6 +56,8 @@ _PATH_KINDS = frozenset(
         "clusterrolebindings.rbac.authorization.k8s.io",
         "events",
         "customresourcedefinitions.apiextensions.k8s.io",
+        "certificatesigningrequests.certificates.k8s.io",
+        "apiservices.apiregistration.k8s.io",
     ]
 )
 _LABEL_KINDS = frozenset({"namespaces", "services", "statefulsets.apps"})

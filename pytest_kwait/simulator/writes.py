@@ -111,6 +111,7 @@ class Writes:
         if kind.bucket == "services":
             self._api.addresses.begin_create(new, caller)
         strategy.prepare_create(new)
+        strategy.note_caller(new, caller)
         # The rules are those of the version that was asked for.
         rules = self._api.strategy(requested)
         errors = metadata_errors(new, kind) + rules.validate_create(new)

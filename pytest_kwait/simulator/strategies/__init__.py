@@ -18,6 +18,8 @@ __all__ = ["Strategy", "strategy_of"]
 
 # By resource: the module in this folder and the class in it, imported when first needed.
 STRATEGIES = {
+    "apiservices.apiregistration.k8s.io": ("certificates", "ApiServiceStrategy"),
+    "certificatesigningrequests.certificates.k8s.io": ("certificates", "RequestStrategy"),
     "clusterrolebindings.rbac.authorization.k8s.io": ("access", "ClusterBindingStrategy"),
     "clusterroles.rbac.authorization.k8s.io": ("access", "ClusterRoleStrategy"),
     "configmaps": ("records", "ConfigMapStrategy"),

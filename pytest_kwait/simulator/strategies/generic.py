@@ -121,6 +121,9 @@ class Strategy:
         if self.generation:
             obj["metadata"]["generation"] = 1
 
+    def note_caller(self, obj: Obj, caller: Caller) -> None:
+        """Write into a new object who makes it, where the kind tells that."""
+
     def empty_status(self) -> Obj | None:
         """The status of a new object: what is always written; None for no such field."""
         kind = self.kind
