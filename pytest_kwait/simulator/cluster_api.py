@@ -342,3 +342,14 @@ class ClusterApi:
         new = bound(entry.obj, node, self.clock.stamp(), binding)
         if not dry_run:
             self.store.put(kind.bucket, entry.key, new)
+
+    def renew(self, namespace: str, lease: str) -> bool:
+        """Note in a lease that its holder lives; whether there is one."""
+        bucket = "leases.coordination.k8s.io"
+        entry = self.store.get(bucket, key_of(lease, namespace))
+        if entry is None:
+            return False
+        spec = {**entry.obj["spec"], "renewTime": self.clock.micro_stamp()}
+        metadata = {**entry.obj["metadata"]}
+        self.store.put(bucket, entry.key, {**entry.obj, "metadata": metadata, "spec": spec})
+        return True

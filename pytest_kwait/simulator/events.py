@@ -70,10 +70,14 @@ class EventRecorder:
         api: where they are written.
         component: their `source.component`, for example `job-controller`.
         host: their `source.host`; a kubelet's node.
+        remembered: how many events are kept in mind to count and to combine them.
     """
 
-    def __init__(self, api: ClusterApi, component: str, host: str = "") -> None:
+    def __init__(
+        self, api: ClusterApi, component: str, host: str = "", remembered: int = _REMEMBERED
+    ) -> None:
         self._api = api
+        self._most = remembered
         self._source = {"component": component, **({"host": host} if host else {})}
         self._component = component
         self._host = host
@@ -113,7 +117,7 @@ class EventRecorder:
 
     def _combined(self, key: tuple[str, ...], message: str) -> tuple[str, tuple[str, ...]]:
         now = self._api.clock.time()
-        similar = _remembered(self._similar, key, _Similar)
+        similar = _remembered(self._similar, key, _Similar, self._most)
         if now - similar.at > _SIMILAR_WINDOW:
             similar.messages.clear()
         similar.at = now
@@ -125,7 +129,7 @@ class EventRecorder:
 
     def _allowed(self, uid: str) -> bool:
         now = self._api.clock.time()
-        bucket = _remembered(self._spam, uid, lambda: _Bucket(_BURST, now))
+        bucket = _remembered(self._spam, uid, lambda: _Bucket(_BURST, now), self._most)
         bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.at) * _REFILL_PER_SECOND)
         bucket.at = now
         if bucket.tokens < 1:
@@ -182,7 +186,7 @@ class EventRecorder:
             # The namespace is going or gone: nobody is left to tell.
             return
         self._written[key] = (namespace, event["metadata"]["name"])
-        _forget_oldest(self._written)
+        _forget_oldest(self._written, self._most)
 
 
 class SchedulingRecorder:
@@ -223,7 +227,7 @@ class SchedulingRecorder:
             # The namespace is going or gone: nobody is left to tell.
             return
         self._written[key] = (namespace, event["metadata"]["name"], now)
-        _forget_oldest(self._written)
+        _forget_oldest(self._written, _REMEMBERED)
 
     def _count(self, written: tuple[str, str, float]) -> bool:
         stamp = self._api.clock.micro_stamp()
@@ -244,17 +248,17 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def _remembered(
-    memory: OrderedDict[_Key, _Remembered], key: _Key, make: Callable[[], _Remembered]
+    memory: OrderedDict[_Key, _Remembered], key: _Key, make: Callable[[], _Remembered], most: int
 ) -> _Remembered:
     found = memory.get(key)
     if found is None:
         found = memory[key] = make()
-        _forget_oldest(memory)
+        _forget_oldest(memory, most)
     return found
 
 
-def _forget_oldest(memory: OrderedDict[_Key, _Remembered]) -> None:
-    if len(memory) > _REMEMBERED:
+def _forget_oldest(memory: OrderedDict[_Key, _Remembered], most: int) -> None:
+    if len(memory) > most:
         memory.popitem(last=False)
 
 

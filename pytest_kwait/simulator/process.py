@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import resource
 import secrets
 import shutil
 import signal
 import sys
+from asyncio.sslproto import SSLProtocol
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,7 @@ __all__ = ["main", "serve"]
 
 HOST = "127.0.0.1"
 _READY_LIMIT = 30.0
+_READ_BUFFER = 16 * 1024
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -169,6 +172,15 @@ def _follow_owner(loop: asyncio.AbstractEventLoop, descriptor: int, ended: async
     loop.add_reader(descriptor, on_input)
 
 
+def _make_room() -> None:
+    """Let thousands of connections be open, each with a small buffer."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    # What asyncio keeps for reading per TLS connection; a request needs a hundredth of its 256 KiB.
+    SSLProtocol.max_size = _READ_BUFFER
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program."""
+    _make_room()
     return asyncio.run(serve(_arguments(argv)))

@@ -6,7 +6,7 @@ what watches start from, what earlier states are rebuilt from, and what is too o
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -80,23 +80,16 @@ class Change(NamedTuple):
 class _Bucket:
     """The objects of one resource."""
 
-    __slots__ = ("_keys", "entries", "floor", "history", "watchers")
+    __slots__ = ("entries", "floor", "history", "keys", "watchers")
 
     def __init__(self, floor: int) -> None:
         self.entries: dict[str, Entry] = {}
         self.history: deque[Change] = deque()
         self.floor = floor
-        self.watchers: list[Callable[[Change], None]] = []
-        self._keys: list[str] | None = None
-
-    @property
-    def keys(self) -> list[str]:
-        if self._keys is None:
-            self._keys = sorted(self.entries)
-        return self._keys
-
-    def keys_changed(self) -> None:
-        self._keys = None
+        self.watchers: dict[str, list[Callable[[Change], None]]] = {}
+        """By the namespace that they are for, empty for all."""
+        self.keys: list[str] = []
+        """Sorted."""
 
 
 class Store:
@@ -189,7 +182,7 @@ class Store:
         entry = Entry(key, obj, self.revision)
         bucket.entries[key] = entry
         if old is None:
-            bucket.keys_changed()
+            insort(bucket.keys, key)
         self._record(resource, Change("MODIFIED" if old else "ADDED", self.revision, entry, old))
         return entry
 
@@ -198,7 +191,7 @@ class Store:
         self.revision += 1
         bucket = self._bucket(resource)
         old = bucket.entries.pop(key)
-        bucket.keys_changed()
+        del bucket.keys[bisect_left(bucket.keys, key)]
         entry = Entry(key, with_revision(old.obj, self.revision), self.revision)
         self._record(resource, Change("DELETED", self.revision, entry, old))
         return entry
@@ -210,20 +203,31 @@ class Store:
             bucket.floor = self.revision
             bucket.history.clear()
 
-    def watch(self, resource: str, watcher: Callable[[Change], None]) -> Callable[[], None]:
-        """Call `watcher` with each further change of `resource`; returns how to end that."""
-        watchers = self._bucket(resource).watchers
-        watchers.append(watcher)
+    def watch(
+        self, resource: str, watcher: Callable[[Change], None], namespace: str = ""
+    ) -> Callable[[], None]:
+        """Call `watcher` with each further change of `resource`; returns how to end that.
+
+        Args:
+            resource: what is followed.
+            watcher: what is called.
+            namespace: only changes there count; all by default.
+        """
+        by_namespace = self._bucket(resource).watchers
+        by_namespace.setdefault(namespace, []).append(watcher)
 
         def stop() -> None:
+            watchers = by_namespace.get(namespace, [])
             if watcher in watchers:
                 watchers.remove(watcher)
+                if not watchers:
+                    del by_namespace[namespace]
 
         return stop
 
     def watchers(self, resource: str) -> int:
         """How many follow the resource."""
-        return len(self._bucket(resource).watchers)
+        return sum(map(len, self._bucket(resource).watchers.values()))
 
     def listen(self, listener: Callable[[str, Change], None]) -> None:
         """Call `listener` with each further change of any resource, before the watchers."""
@@ -247,7 +251,12 @@ class Store:
     def _deliver(self, resource: str, change: Change) -> None:
         for listener in self._listeners:
             listener(resource, change)
-        for watcher in tuple(self._bucket(resource).watchers):
+        by_namespace = self._bucket(resource).watchers
+        for watcher in (*by_namespace.get("", ()),):
             watcher(change)
+        namespace, slash, _ = change.new.key.partition("/")
+        if slash:
+            for watcher in (*by_namespace.get(namespace, ()),):
+                watcher(change)
         if change.old is not None:
             change.old.forget_raw()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 __all__ = ["canonical_time"]
 
@@ -14,18 +15,21 @@ _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _MICROS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _SECONDS_LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICROS_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
-_STEPS = (
-    ("2006", r"\d{4}"),
-    ("-", "-"),
-    ("01", r"\d\d"),
-    ("-", "-"),
-    ("02", r"\d\d"),
-    ("T", "T"),
-    ("15", r"\d\d"),
-    (":", ":"),
-    ("04", r"\d\d"),
-    (":", ":"),
-    ("05", r"\d\d"),
+_STEPS = tuple(
+    (element, re.compile(form))
+    for element, form in (
+        ("2006", r"\d{4}"),
+        ("-", "-"),
+        ("01", r"\d\d"),
+        ("-", "-"),
+        ("02", r"\d\d"),
+        ("T", "T"),
+        ("15", r"\d\d"),
+        (":", ":"),
+        ("04", r"\d\d"),
+        (":", ":"),
+        ("05", r"\d\d"),
+    )
 )
 _FRACTION = re.compile(r"[.,]\d+")
 _SIX = re.compile(r"\.\d{6}")
@@ -33,6 +37,7 @@ _ZONE = re.compile(r"Z|[+-]\d\d:\d\d")
 _MONTHS_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
+@lru_cache(maxsize=4096)
 def canonical_time(text: str, *, micro: bool = False) -> str:
     """The moment that `text` names, in UTC, to the second or with `micro` to the microsecond.
 
@@ -50,7 +55,7 @@ def _read(text: str, *, micro: bool) -> datetime:
     layout = _MICROS_LAYOUT if micro else _SECONDS_LAYOUT
     at, numbers = 0, []
     for element, form in _STEPS:
-        match = re.compile(form).match(text, at)
+        match = form.match(text, at)
         if match is None:
             raise _unreadable(text, layout, text[at:], element)
         if len(element) > 1:

@@ -121,3 +121,17 @@ def test_a_watcher_that_stopped_is_not_called() -> None:
     stop()
     store.put("pods", "n/a", obj("a"))
     assert seen == []
+
+
+def test_a_watcher_of_a_namespace_sees_its_changes_alone() -> None:
+    store = Store()
+    seen: list[str] = []
+    stop = store.watch("pods", lambda change: seen.append(change.new.key), "n")
+    assert store.watchers("pods") == 1
+    for key in ("n/a", "m/a", "nn/a"):
+        store.put("pods", key, obj("a"))
+    store.remove("pods", "n/a")
+    stop()
+    store.put("pods", "n/b", obj("b"))
+    assert seen == ["n/a", "n/a"]
+    assert store.watchers("pods") == 0

@@ -20,6 +20,7 @@ from pytest_kwait.simulator.controllers.endpoints import (
     MirroringController,
     SelectedPods,
 )
+from pytest_kwait.simulator.controllers.event_expiry import EventExpiry
 from pytest_kwait.simulator.controllers.garbage_collector import GarbageCollector
 from pytest_kwait.simulator.controllers.jobs import ExpiryController, JobController
 from pytest_kwait.simulator.controllers.namespaces import NamespaceContents, NamespaceDeletion
@@ -61,6 +62,7 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     StatefulSetController(api, pods, revisions)
     JobController(api, pods)
     ExpiryController(api)
+    EventExpiry(api)
     selected = SelectedPods(api)
     EndpointSliceController(api, selected)
     EndpointsController(api, selected)

@@ -15,13 +15,14 @@ from aiohttp import web
 from pytest_kwait.simulator.http.answer import add_heads
 from pytest_kwait.simulator.http.listing import PATIENCE, parse_revision, wait_for_revision
 from pytest_kwait.simulator.http.negotiation import negotiate_stream
+from pytest_kwait.simulator.http.outlet import Outlet
 from pytest_kwait.simulator.http.tables import partial_object, table
 from pytest_kwait.simulator.kind_view import view
 from pytest_kwait.simulator.status_error import StatusError
 from pytest_kwait.simulator.store import with_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.http.list_options import ListOptions
@@ -35,8 +36,6 @@ __all__ = ["serve_watch"]
 _SHORTEST = 1800
 _BOOKMARK_PAUSE = 60.0
 _LAST_BOOKMARK = 2.0
-_MOST_UNSENT = 32 * 1024 * 1024
-"""Bytes that a client may leave unread before its watch is cut."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -45,6 +44,10 @@ def _framed(event: str, raw: bytes) -> bytes:
     """An event as a line in a chunk of its own."""
     line = b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
     return b"%x\r\n%b\r\n" % (len(line), line)
+
+
+def _failed(error: StatusError) -> bytes:
+    return _framed("ERROR", _encode(error.status()))
 
 
 def _nothing() -> None:
@@ -83,22 +86,23 @@ async def serve_watch(
     await response.prepare(request.http)
     if request.http.transport is None:
         return response
+    outlet = Outlet(request.http.transport, request.http.writer.drain, stream.end)
     seconds = options.timeout or random.uniform(_SHORTEST, 2 * _SHORTEST)  # noqa: S311 - spread
     if options.initial_events:
         try:
             await wait_for_revision(api, revision, min(PATIENCE, seconds))
         except StatusError as error:
-            stream.fail(request.http.transport, error)
-            await response.write_eof()
+            outlet.send(_failed(error))
+            if outlet.finish():
+                await response.write_eof()
             return response
-    stream.start(request.http.transport)
+    stream.start(outlet)
     try:
         await stream.run(float(seconds))
     finally:
-        stream.stop()
-    if stream.cut:
-        return response
-    await response.write_eof()
+        whole = stream.stop()
+    if whole:
+        await response.write_eof()
     return response
 
 
@@ -125,46 +129,33 @@ class _Stream:
         self._headed = True
         self._plain = not self._convert and kind.stored and not kind.custom
         self._view = f"{kind.api_version}|{self._convert}|{self._version}|"
-        self._out: list[bytes] = []
-        self._planned = False
         self._done = asyncio.Event()
-        self._transport: asyncio.Transport | None = None
+        self._outlet: Outlet
         self._unsubscribe: Callable[[], None] = _nothing
         self._loop = asyncio.get_running_loop()
 
-    @property
-    def cut(self) -> bool:
-        """Whether the connection is gone."""
-        return self._transport is None or self._transport.is_closing()
-
     # -- life
 
-    def start(self, transport: asyncio.Transport) -> None:
+    def start(self, outlet: Outlet) -> None:
         """Send what there is, and follow what comes."""
-        self._transport = transport
+        self._outlet = outlet
         options, store = self._options, self._api.store
         if options.initial_events or (options.initial_events is None and not self._revision):
             namespace = self._prefix[:-1] or None
-            for entry in store.entries(self._kind.bucket, namespace):
-                if self._wanted(entry):
-                    self._emit("ADDED", entry)
-            if options.initial_events and options.bookmarks:
-                self._bookmark(initial=True)
+            entries = store.entries(self._kind.bucket, namespace)
+            outlet.begin(self._present(entries, store.revision))
         elif self._revision:
             try:
-                for change in store.since(self._kind.bucket, self._revision):
-                    self._on_change(change)
+                outlet.begin(self._past(store.since(self._kind.bucket, self._revision)))
             except StatusError as error:
-                self.fail(transport, error)
+                outlet.send(_failed(error))
+                self._done.set()
                 return
-        self._flush()
-        self._unsubscribe = store.watch(self._kind.bucket, self._on_change)
+        self._unsubscribe = store.watch(self._kind.bucket, self._on_change, self._prefix[:-1])
 
-    def fail(self, transport: asyncio.Transport, error: StatusError) -> None:
-        """Send why there is nothing to follow, and end."""
-        self._transport = transport
-        self._out.append(_framed("ERROR", _encode(error.status())))
-        self._flush()
+    def end(self) -> None:
+        """Nothing more can be sent."""
+        self._unsubscribe()
         self._done.set()
 
     async def run(self, seconds: float) -> None:
@@ -180,16 +171,15 @@ class _Stream:
             try:
                 await asyncio.wait_for(self._done.wait(), pause)
             except TimeoutError:
-                if self.cut:
+                if self._outlet.closed:
                     return
                 if self._options.bookmarks and left > 2 * _LAST_BOOKMARK:
-                    self._bookmark()
-                    self._flush()
+                    self._outlet.send(self._bookmark(self._api.store.revision))
 
-    def stop(self) -> None:
-        """No longer follow; what is not sent yet goes out."""
+    def stop(self) -> bool:
+        """No longer follow; whether the client has got everything."""
         self._unsubscribe()
-        self._flush()
+        return self._outlet.finish()
 
     # -- events
 
@@ -198,38 +188,51 @@ class _Stream:
             return False
         return not self._options.selective or self._options.selects(entry)
 
+    def _present(self, entries: Iterable[Entry], revision: int) -> Iterator[bytes]:
+        """The chunks that show the state of `revision`."""
+        for entry in entries:
+            if self._wanted(entry):
+                yield self._chunk("ADDED", entry)
+        if self._options.initial_events and self._options.bookmarks:
+            yield self._bookmark(revision, initial=True)
+
+    def _past(self, changes: Iterable[Change]) -> Iterator[bytes]:
+        """The chunks that show `changes`."""
+        return filter(None, map(self._change_chunk, changes))
+
     def _on_change(self, change: Change) -> None:
+        chunk = self._change_chunk(change)
+        if chunk:
+            self._outlet.send(chunk)
+
+    def _change_chunk(self, change: Change) -> bytes:
+        """What the client is to see of a change; empty for nothing."""
         if self._prefix and not change.new.key.startswith(self._prefix):
-            return
+            return b""
         if not self._options.selective:
-            self._emit(change.type, change.new)
-            return
+            return self._chunk(change.type, change.new)
         before = change.old is not None and self._options.selects(change.old)
         if change.type == "DELETED":
-            if before:
-                self._emit("DELETED", change.new)
-            return
-        now = self._options.selects(change.new)
-        if now:
-            self._emit("MODIFIED" if before else "ADDED", change.new)
-        elif before and change.old is not None:
+            return self._chunk("DELETED", change.new) if before else b""
+        if self._options.selects(change.new):
+            return self._chunk("MODIFIED" if before else "ADDED", change.new)
+        if before and change.old is not None:
             last = with_revision(change.old.obj, change.revision)
-            self._send(self._framed_object("DELETED", last))
+            return self._framed_object("DELETED", last)
+        return b""
 
-    def _emit(self, event: str, entry: Entry) -> None:
+    def _chunk(self, event: str, entry: Entry) -> bytes:
         if self._convert == "PartialObjectMetadataList":
             self._done.set()  # an event is no list: upstream ends without a word
-            return
+            return b""
         if self._convert == "Table" and self._headed:
-            self._send(self._framed_object(event, entry.obj))
-            return
+            return self._framed_object(event, entry.obj)
         key = (entry.revision, event, self._view + self._query.get("includeObject", ""))
         if _Memory.key == key:
-            self._send(_Memory.chunk)
-            return
+            return _Memory.chunk
         chunk = _framed(event, entry.raw) if self._plain else self._framed_object(event, entry.obj)
         _Memory.key, _Memory.chunk = key, chunk
-        self._send(chunk)
+        return chunk
 
     def _framed_object(self, event: str, obj: Obj) -> bytes:
         if self._convert == "Table":
@@ -248,8 +251,8 @@ class _Stream:
             body = view(self._kind, obj)
         return _framed(event, _encode(body))
 
-    def _bookmark(self, *, initial: bool = False) -> None:
-        metadata: Obj = {"resourceVersion": str(self._api.store.revision)}
+    def _bookmark(self, revision: int, *, initial: bool = False) -> bytes:
+        metadata: Obj = {"resourceVersion": str(revision)}
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         obj: Obj = {
@@ -265,30 +268,7 @@ class _Stream:
                 "columnDefinitions": None,
                 "rows": [{"cells": [], "object": partial_object(obj, self._version)}],
             }
-            self._out.append(_framed("BOOKMARK", _encode(body)))
-            return
+            return _framed("BOOKMARK", _encode(body))
         if self._convert:
             obj = partial_object(obj, self._version)
-        self._out.append(_framed("BOOKMARK", _encode(obj)))
-
-    # -- bytes
-
-    def _send(self, chunk: bytes) -> None:
-        self._out.append(chunk)
-        if not self._planned:
-            self._planned = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._planned = False
-        transport = self._transport
-        if transport is None or not self._out:
-            return
-        chunks, self._out = self._out, []
-        if transport.is_closing():
-            self._done.set()
-            return
-        transport.write(chunks[0] if len(chunks) == 1 else b"".join(chunks))
-        if transport.get_write_buffer_size() > _MOST_UNSENT:
-            transport.abort()
-            self._done.set()
+        return _framed("BOOKMARK", _encode(obj))

@@ -31,6 +31,8 @@ _RELIST = 1.0
 _RENEW = 10.0
 _REPORT = 300.0
 _LEASE_SECONDS = 40
+_REMEMBERED = 512
+"""Events that one node keeps in mind to count them; ten of each of its pods."""
 _LEASES = "kube-node-lease"
 _KUBELET_PORT = 10250
 
@@ -69,7 +71,7 @@ class NodeAgent:
         self.clock = api.clock
         self.name = name
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
-        self.recorder = EventRecorder(api, "kubelet", name)
+        self.recorder = EventRecorder(api, "kubelet", name, _REMEMBERED)
         self.backoff = Backoff(api.clock.scale)
         self._phase = (number - 1) * 0.381966 % 1
         self._subnet = f"10.{244 + number // 250}.{number % 250}"
@@ -134,8 +136,9 @@ class NodeAgent:
         self._info = NodeInfo(stored)
         self._create_lease(stored)
         self.recorder.event(stored, ("v1", "Node"), NORMAL, "Starting", "Starting kubelet.")
-        self.clock.call_later(_RENEW, self._renew)
-        self.clock.call_later(_REPORT, self._report)
+        # Each node at its own moment, so that many of them do not take the process for long.
+        self.clock.call_later(_RENEW * (1 - self._phase), self._renew)
+        self.clock.call_later(_REPORT * (1 - self._phase / 2), self._report)
 
     def _create_lease(self, node: Obj) -> None:
         owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": uid_of(node)}
@@ -150,14 +153,7 @@ class NodeAgent:
         self.api.create("leases.coordination.k8s.io", lease, _LEASES)
 
     def _renew(self) -> None:
-        def renew(lease: Obj) -> None:
-            lease["spec"]["renewTime"] = rfc3339_micro(self.clock.time())
-
-        try:
-            self.api.modify("leases.coordination.k8s.io", self.name, _LEASES, renew)
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
+        if not self.api.renew(_LEASES, self.name):
             # The lease, or the node with it, was deleted: a real kubelet makes the lease again.
             node = self.api.find("nodes", self.name)
             if node is not None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any
+
+from tests.simulator.http.conftest import ADMIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,3 +142,21 @@ def test_an_abnormal_revision_is_upstreams_quirk(served: Served) -> None:
     assert answer.json()["message"] == (
         'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
     )
+
+
+def test_a_client_that_never_reads_is_cut_off_and_harms_nobody(served: Served) -> None:
+    revision = create(served, "a")
+    ask = f"GET {MAPS}?watch=1&resourceVersion={revision} HTTP/1.1\r\nHost: x\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30.0) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.sendall(f"{ask}Authorization: Bearer {ADMIN}\r\n\r\n".encode())
+        assert client.recv(1) == b"H"
+        follower = served.watch(f"{MAPS}?watch=1&resourceVersion={revision}")
+        for number in range(40):
+            patch = {"data": {"x": f"{number} " + "x" * 900_000}}
+            served.json("PATCH", f"{MAPS}/a", patch, Content_Type=MERGE)
+            assert next(follower)["object"]["data"]["x"].startswith(f"{number} ")
+            if served.run(lambda: served.api.store.watchers("configmaps")) == 1:
+                break
+        assert served.run(lambda: served.api.store.watchers("configmaps")) == 1
+        follower.close()
