@@ -7,7 +7,8 @@ pkg/runtime/conversion.go.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
@@ -36,6 +37,8 @@ SPECIAL_VERBS = ("proxy", "watch")
 _CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
 """What follows a namespace's own name and is no resource in it."""
 _MANAGER_MAX = 128
+_AUDITED = new_uid()[:24]
+_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +100,19 @@ class ApiRequest:
         self.method = http.method
         raw, _, self.query_text = http.raw_path.partition("?")
         self.path = raw
+        self._query: dict[str, str] | None = None
+        self._form: Form | None = None
         self.caller = Caller(user="system:anonymous", groups=("system:unauthenticated",))
 
-    @cached_property
+    @property
     def query(self) -> dict[str, str]:
         """The query's parameters; of several values the first one."""
-        found: dict[str, str] = {}
-        for name, value in self.queries:
-            found.setdefault(name, value)
-        return found
+        if self._query is None:
+            self._query = {}
+            if self.query_text:
+                for name, value in self.queries:
+                    self._query.setdefault(name, value)
+        return self._query
 
     @property
     def queries(self) -> list[tuple[str, str]]:
@@ -115,24 +122,26 @@ class ApiRequest:
             text = "&".join(pair for pair in text.split("&") if ";" not in pair)
         return parse_qsl(text, keep_blank_values=True)
 
-    @cached_property
+    @property
     def audit_id(self) -> str:
-        """What the request is known by: as its client says, or made up."""
-        return self.header("Audit-ID") or new_uid()
+        """What the request is known by: as its client says, or else in its turn."""
+        return self.header("Audit-ID") or f"{_AUDITED}{next(_numbers):012x}"
 
     def header(self, name: str) -> str:
         """A header's value, empty without the header."""
         value: str = self.http.headers.get(name, "")
         return value
 
-    @cached_property
+    @property
     def form(self) -> Form:
         """The form that the client wants its answer in.
 
         Raises:
             StatusError: 406, the server does not have it.
         """
-        return negotiate(self.header("Accept"))
+        if self._form is None:
+            self._form = negotiate(self.header("Accept"))
+        return self._form
 
     def flag(self, name: str) -> bool:
         """Whether a parameter is there and not set to something false."""
