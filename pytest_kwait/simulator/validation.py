@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import (
     NEGATIVE,
+    canonical_ip_texts,
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,
@@ -72,6 +73,8 @@ def name_errors(name: str, *, label: bool = False) -> list[str]:
 def _names_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[str]:
     if kind.bucket in _PATH_KINDS:
         return path_segment_texts(name, prefix=prefix)
+    if kind.bucket == "ipaddresses.networking.k8s.io":
+        return canonical_ip_texts(name)
     if prefix and len(name) > 1 and name[-1] == "-":
         # Something follows the dash: what stands before it is not looked at either.
         name = name[:-2] + "a"

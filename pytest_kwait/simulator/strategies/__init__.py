@@ -26,6 +26,7 @@ STRATEGIES = {
     "cronjobs.batch": ("jobs", "CronJobStrategy"),
     "csidrivers.storage.k8s.io": ("storage", "CsiDriverStrategy"),
     "csinodes.storage.k8s.io": ("storage", "CsiNodeStrategy"),
+    "csistoragecapacities.storage.k8s.io": ("ranges", "CapacityStrategy"),
     "customresourcedefinitions.apiextensions.k8s.io": ("definitions", "DefinitionStrategy"),
     "daemonsets.apps": ("workloads", "DaemonSetStrategy"),
     "deployments.apps": ("workloads", "DeploymentStrategy"),
@@ -34,6 +35,7 @@ STRATEGIES = {
     "events": ("records", "EventStrategy"),
     "ingressclasses.networking.k8s.io": ("networks", "IngressClassStrategy"),
     "ingresses.networking.k8s.io": ("networks", "IngressStrategy"),
+    "ipaddresses.networking.k8s.io": ("ranges", "AddressStrategy"),
     "jobs.batch": ("jobs", "JobStrategy"),
     "leases.coordination.k8s.io": ("records", "LeaseStrategy"),
     "limitranges": ("limit_ranges", "LimitRangeStrategy"),
@@ -54,11 +56,13 @@ STRATEGIES = {
     "runtimeclasses.node.k8s.io": ("runtimes", "RuntimeClassStrategy"),
     "secrets": ("records", "SecretStrategy"),
     "serviceaccounts": ("records", "AccountStrategy"),
+    "servicecidrs.networking.k8s.io": ("ranges", "RangeStrategy"),
     "services": ("services", "ServiceStrategy"),
     "statefulsets.apps": ("workloads", "StatefulSetStrategy"),
     "storageclasses.storage.k8s.io": ("storage", "StorageClassStrategy"),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks", "WebhookStrategy"),
     "volumeattachments.storage.k8s.io": ("storage", "AttachmentStrategy"),
+    "volumeattributesclasses.storage.k8s.io": ("ranges", "AttributeStrategy"),
 }
 
 

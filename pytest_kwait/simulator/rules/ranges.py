@@ -1,0 +1,131 @@
+"""Addresses and ranges of them, classes of attributes, and capacities.
+
+Source: k8s.io/kubernetes pkg/apis/networking/validation/validation.go, ValidateIPAddress,
+ValidateServiceCIDR; pkg/apis/storage/validation/validation.go, ValidateVolumeAttributesClass,
+ValidateCSIStorageCapacity.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
+from pytest_kwait.simulator.formats import (
+    NEGATIVE,
+    dns_subdomain_texts,
+    label_key_texts,
+    path_segment_texts,
+)
+from pytest_kwait.simulator.rules.addresses import cidr_errors, network
+from pytest_kwait.simulator.status_error import forbidden_field, invalid_value, required
+from pytest_kwait.simulator.validation import selector_errors
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = [
+    "address_errors",
+    "attribute_change_errors",
+    "attribute_errors",
+    "capacity_errors",
+    "range_change_errors",
+    "range_errors",
+]
+
+_RANGES = "spec.cidrs"
+_FIXED = "field is immutable"
+
+
+def address_errors(address: Obj) -> list[FieldError]:
+    """What is wrong with the one who holds an address."""
+    parent, at = (address.get("spec") or {}).get("parentRef"), "spec.parentRef"
+    if parent is None:
+        return [required(at)]
+    errors = []
+    if group := parent.get("group", ""):
+        errors += [invalid_value(f"{at}.group", group, text) for text in dns_subdomain_texts(group)]
+    for field in ("resource", "name", "namespace"):
+        value = parent.get(field, "")
+        if not value and field != "namespace":
+            errors.append(required(f"{at}.{field}"))
+        errors += [
+            invalid_value(f"{at}.{field}", value, text) for text in path_segment_texts(value)
+        ]
+    return errors
+
+
+def range_errors(found: Obj) -> list[FieldError]:
+    """What is wrong with ranges of addresses for services."""
+    ranges = (found.get("spec") or {}).get("cidrs") or []
+    if not ranges:
+        return [required(_RANGES, "at least one CIDR required")]
+    if len(ranges) > 2:
+        return [invalid_value(_RANGES, {"CIDRs": ranges}, "may only hold up to 2 values")]
+    errors: list[FieldError] = []
+    for index, value in enumerate(ranges):
+        at, whole = f"{_RANGES}[{index}]", network(value)
+        wrong = cidr_errors(at, value)
+        if not wrong and str(whole) != value:
+            wrong = [invalid_value(at, value, f'must be in canonical form ("{whole}")')]
+        errors += wrong
+    families = [one.version for one in map(network, ranges) if one is not None]
+    if len(families) == 2 and families[0] == families[1]:
+        text = (
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
+            "2001:db8::/64"
+        )
+        errors.append(invalid_value(_RANGES, ranges, text))
+    return errors
+
+
+def range_change_errors(new: Obj, old: Obj) -> list[FieldError]:
+    """What is wrong with a change of ranges: a second one may come, and no more."""
+    now, then = ((obj.get("spec") or {}).get("cidrs") or [] for obj in (new, old))
+    if len(now) == len(then):
+        return [
+            invalid_value(f"{_RANGES}[{index}]", value, _FIXED)
+            for index, value in enumerate(now)
+            if value != then[index]
+        ]
+    if len(then) == 1 and len(now) == 2:
+        errors = [] if now[0] == then[0] else [invalid_value(f"{_RANGES}[0]", now[0], _FIXED)]
+        return errors + range_errors(new)
+    return [invalid_value(_RANGES, now or None, _FIXED)]
+
+
+def attribute_errors(found: Obj) -> list[FieldError]:
+    """What is wrong with a class of attributes."""
+    driver, parameters = found.get("driverName", "").lower(), found.get("parameters") or {}
+    errors = [] if driver else [required("driverName")]
+    texts = label_key_texts(driver) if driver else []
+    errors += [invalid_value("driverName", driver, text) for text in texts]
+    if "" in parameters:
+        errors.append(invalid_value("parameters", "", "field can not be empty."))
+    if not parameters:
+        errors.append(required("parameters", "must contain at least one key/value pair"))
+    return errors
+
+
+def attribute_change_errors(new: Obj, old: Obj) -> list[FieldError]:
+    """What of a class of attributes never changes: all of it."""
+    return [
+        forbidden_field(field, f"updates to {field} are forbidden.")
+        for field in ("driverName", "parameters")
+        if new.get(field) != old.get(field)
+    ]
+
+
+def capacity_errors(found: Obj) -> list[FieldError]:
+    """What is wrong with a capacity."""
+    name, amount, nodes = (
+        found.get(part) for part in ("storageClassName", "capacity", "nodeTopology")
+    )
+    errors = [] if nodes is None else selector_errors(nodes, "nodeTopology")
+    errors += [
+        invalid_value("storageClassName", name or "", text)
+        for text in dns_subdomain_texts(name or "")
+    ]
+    if amount is not None and parse_quantity(amount).amount < 0:
+        errors.append(invalid_value("capacity", amount, NEGATIVE))
+    return errors

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.simulator.cluster import new_cluster
+from tests.simulator.rules.refusals import Obj, refused, refused_change
+
+RANGES = "servicecidrs.networking.k8s.io"
+ATTRIBUTES = "volumeattributesclasses.storage.k8s.io"
+CAPACITIES = "csistoragecapacities.storage.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("resource", "obj", "texts"),
+    [
+        ("ipaddresses.networking.k8s.io", {}, ["spec.parentRef: Required value"]),
+        (
+            "ipaddresses.networking.k8s.io",
+            {"spec": {"parentRef": {"resource": "a/b"}}},
+            [
+                "spec.parentRef.resource: Invalid value: \"a/b\": may not contain '/'",
+                "spec.parentRef.name: Required value",
+            ],
+        ),
+        (RANGES, {}, ["spec.cidrs: Required value: at least one CIDR required"]),
+        (
+            RANGES,
+            {"spec": {"cidrs": ["10.0.0.0/8", "FD00::/64"]}},
+            ['spec.cidrs[1]: Invalid value: "FD00::/64": must be in canonical form ("fd00::/64")'],
+        ),
+        (
+            RANGES,
+            {"spec": {"cidrs": ["10.0.0.0/8", "11.0.0.0/8"]}},
+            [
+                'spec.cidrs: Invalid value: ["10.0.0.0/8","11.0.0.0/8"]: may specify no more than '
+                "one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+            ],
+        ),
+        (
+            ATTRIBUTES,
+            {},
+            [
+                "driverName: Required value",
+                "parameters: Required value: must contain at least one key/value pair",
+            ],
+        ),
+        (
+            CAPACITIES,
+            {"storageClassName": "s", "capacity": "-1"},
+            ['capacity: Invalid value: "-1": must be greater than or equal to 0'],
+        ),
+    ],
+)
+def test_what_is_wrong(resource: str, obj: Obj, texts: list[str]) -> None:
+    name = "10.0.0.1" if resource.startswith("ip") else "a"
+    assert refused(new_cluster(), resource, {"metadata": {"name": name}, **obj}) == texts
+
+
+def test_an_address_is_named_by_itself_in_its_one_form() -> None:
+    body = {"metadata": {"name": "fd00:0::1"}, "spec": {}}
+    assert refused(new_cluster(), "ipaddresses.networking.k8s.io", body)[0] == (
+        'metadata.name: Invalid value: "fd00:0::1": must be in canonical form ("fd00::1")'
+    )
+
+
+@pytest.mark.parametrize(
+    ("cidrs", "texts"),
+    [
+        (["10.0.0.0/8", "fd00::/64"], []),
+        (["11.0.0.0/8"], ['spec.cidrs[0]: Invalid value: "11.0.0.0/8": field is immutable']),
+        ([], ["spec.cidrs: Invalid value: null: field is immutable"]),
+    ],
+)
+def test_a_second_range_may_come(cidrs: list[str], texts: list[str]) -> None:
+    api = new_cluster()
+    old = api.create(RANGES, {"metadata": {"name": "a"}, "spec": {"cidrs": ["10.0.0.0/8"]}})
+    assert refused_change(api, RANGES, old, {"spec": {"cidrs": cidrs}}) == texts
+
+
+def test_attributes_stay() -> None:
+    api = new_cluster()
+    body = {"metadata": {"name": "a"}, "driverName": "d", "parameters": {"a": "b"}}
+    old = api.create(ATTRIBUTES, body)
+    assert refused_change(api, ATTRIBUTES, old, {"driverName": "e", "parameters": {"a": "b"}}) == [
+        "driverName: Forbidden: updates to driverName are forbidden."
+    ]
+
+
+def test_a_capacity_is_of_one_class() -> None:
+    api = new_cluster()
+    old = api.create(CAPACITIES, {"metadata": {"name": "a"}, "storageClassName": "s"}, "default")
+    assert refused_change(api, CAPACITIES, old, {"storageClassName": "t"}) == [
+        'storageClassName: Invalid value: "t": field is immutable'
+    ]
