@@ -160,6 +160,8 @@ def _held(value: str, form: re.Pattern[str], rule: str, most: int | None = None)
 
 def dns_label_texts(value: str) -> list[str]:
     """A DNS label by RFC 1123."""
+    if len(value) <= _LABEL_MAX and _LABEL.fullmatch(value):
+        return []
     dotted = not _LABEL.fullmatch(value) and _SUBDOMAIN.fullmatch(value)
     rule = "must not contain dots" if dotted else _LABEL_RULE
     return _held(value, _LABEL, rule, _LABEL_MAX)
@@ -167,6 +169,8 @@ def dns_label_texts(value: str) -> list[str]:
 
 def dns_subdomain_texts(value: str) -> list[str]:
     """A DNS subdomain by RFC 1123."""
+    if len(value) <= _SUBDOMAIN_MAX and _SUBDOMAIN.fullmatch(value):
+        return []
     return _held(value, _SUBDOMAIN, _SUBDOMAIN_RULE, _SUBDOMAIN_MAX)
 
 
@@ -187,6 +191,8 @@ def wildcard_subdomain_texts(value: str) -> list[str]:
 
 def label_key_texts(value: str) -> list[str]:
     """The key of a label, also called a qualified name: `[prefix/]name`."""
+    if len(value) <= _LABEL_MAX and _KEY.fullmatch(value):
+        return []
     prefix, slash, name = value.rpartition("/")
     texts = []
     if "/" in prefix:

@@ -16,7 +16,7 @@ from pytest_kwait.simulator.status_error import (
     not_supported,
     required,
 )
-from pytest_kwait.simulator.strategies.pods import quality_of_service
+from pytest_kwait.simulator.strategies.pod_defaults import quality_of_service
 from pytest_kwait.simulator.validation import name_errors
 
 if TYPE_CHECKING:

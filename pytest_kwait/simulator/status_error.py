@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FieldError",
+    "Rendered",
     "StatusError",
     "already_exists",
     "bad_request",
@@ -44,6 +45,12 @@ __all__ = [
 ]
 
 _CONTROL = re.compile(r"\\u00([01][0-9a-f])")
+
+
+class Rendered(str):
+    """A value in the text that refusals show for it."""
+
+    __slots__ = ()
 
 
 class StatusError(Exception):
@@ -156,6 +163,8 @@ def _detailed(text: str, detail: str) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Rendered):
+        return str(value)
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
         return text if value.isprintable() else _CONTROL.sub(r"\\x\1", text)

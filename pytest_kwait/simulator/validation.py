@@ -44,6 +44,7 @@ __all__ = [
     "name_errors",
     "qualified_name_texts",
     "selector_errors",
+    "shared_create_errors",
     "shared_update_errors",
 ]
 
@@ -212,12 +213,16 @@ def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
     return errors if _extended(kind) else errors + _finalizer_errors(new["metadata"])
 
 
-def shared_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
-    """What is found wrong with a change of any object's metadata, before the kind's own rules."""
-    names = _own_errors(
+def shared_create_errors(new: Obj, kind: Kind) -> list[FieldError]:
+    """What is found wrong with any new object's metadata, after the kind's own rules."""
+    return _own_errors(
         new["metadata"], kind, lambda name, prefix: path_segment_texts(name, prefix=prefix)
     )
-    return names + _change_errors(new, old)
+
+
+def shared_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
+    """What is found wrong with a change of any object's metadata, before the kind's own rules."""
+    return shared_create_errors(new, kind) + _change_errors(new, old)
 
 
 def _change_errors(new: Obj, old: Obj) -> list[FieldError]:

@@ -30,6 +30,7 @@ from pytest_kwait.simulator.store import key_of
 from pytest_kwait.simulator.validation import (
     metadata_errors,
     metadata_update_errors,
+    shared_create_errors,
     shared_update_errors,
 )
 
@@ -114,7 +115,10 @@ class Writes:
         strategy.note_caller(new, caller)
         # The rules are those of the version that was asked for.
         rules = self._api.strategy(requested)
-        errors = metadata_errors(new, kind) + rules.validate_create(new)
+        errors = metadata_errors(new, kind) if strategy.looks_at_metadata else []
+        errors += rules.validate_create(new)
+        if not errors and not strategy.looks_at_metadata:
+            errors = shared_create_errors(new, kind)
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
         strategy.warn_create(new, caller)
@@ -191,7 +195,9 @@ class Writes:
         metadata["resourceVersion"] = before["resourceVersion"]
         if metadata != before:
             # The server looks at metadata for all kinds, and again by each kind's own rules.
-            found = shared_update_errors(new, old, kind) + metadata_update_errors(new, old, kind)
+            found = shared_update_errors(new, old, kind)
+            if strategy.looks_at_metadata:
+                found += metadata_update_errors(new, old, kind)
             if strategy.looks_at_metadata_again and subresource is None:
                 changes += metadata_errors(new, kind)
             changes = found + changes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.strategies.pods import quality_of_service
+from pytest_kwait.simulator.strategies.pod_defaults import quality_of_service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

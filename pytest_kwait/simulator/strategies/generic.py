@@ -94,6 +94,9 @@ class Strategy:
     default_propagation: str | None = None
     """What deleting does to dependents where the request does not say; None: by the object."""
 
+    looks_at_metadata = True
+    """Whether the kind's own rules look at metadata, beside the rules for all kinds."""
+
     looks_at_metadata_again = False
     """Whether an update is held to the rules of new metadata as well."""
 

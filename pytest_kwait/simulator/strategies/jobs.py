@@ -1,31 +1,38 @@
 """Jobs and cron jobs.
 
 Source: pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/strategy.go,
-pkg/apis/batch/validation/validation.go.
+pkg/registry/batch/cronjob/strategy.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.findings import Findings
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.selectors import matches
-from pytest_kwait.simulator.status_error import invalid_value, not_supported, required
+from pytest_kwait.simulator.pod_rules.warnings import name_warning, pod_warnings
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.strategies.pods import default_pod_spec, validate_template
+from pytest_kwait.simulator.strategies.pod_defaults import default_pod_spec, drop_disabled
+from pytest_kwait.simulator.workload_rules.cron_jobs import check_cron_job, check_cron_job_name
+from pytest_kwait.simulator.workload_rules.job_changes import check_job_change
+from pytest_kwait.simulator.workload_rules.job_status import check_job_status
+from pytest_kwait.simulator.workload_rules.jobs import CONTROLLER_UID, JOB_NAME, check_job
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["CONTROLLER_UID", "JOB_NAME", "CronJobStrategy", "JobStrategy", "default_job_spec"]
 
-CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
-JOB_NAME = "batch.kubernetes.io/job-name"
 _LEGACY_UID = "controller-uid"
 _LEGACY_NAME = "job-name"
 _NO_LIMIT = 2**31 - 1
-_IMMUTABLE = "field is immutable"
+_MANY_COMPLETIONS, _MANY_AT_ONCE = 100_000, 10_000
+_UNTRACKED = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than "
+    "10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+)
 
 
 def default_job_spec(spec: Obj) -> None:
@@ -38,45 +45,27 @@ def default_job_spec(spec: Obj) -> None:
         spec["podReplacementPolicy"] = (
             "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
         )
-    for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
-        for pattern in rule.get("onPodConditions", ()):
-            pattern.setdefault("status", "True")
     default_pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))
 
 
-def validate_job_spec(spec: Obj, path: str) -> list[FieldError]:
-    """What is wrong with a job's spec, its selector aside."""
-    errors = [
-        invalid_value(f"{path}.{field}", spec[field], "must be greater than or equal to 0")
-        for field in (
-            "parallelism",
-            "completions",
-            "activeDeadlineSeconds",
-            "backoffLimit",
-            "ttlSecondsAfterFinished",
-            "backoffLimitPerIndex",
-        )
-        if spec.get(field, 0) < 0
-    ]
-    mode = spec.get("completionMode", "NonIndexed")
-    if mode not in ("NonIndexed", "Indexed"):
-        errors.append(not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed")))
-    if mode == "Indexed" and "completions" not in spec:
-        errors.append(required(f"{path}.completions", f"when completion mode is {mode}"))
+def _job_warnings(spec: Obj, at: str, caller: Caller) -> None:
+    if (
+        spec.get("completionMode") == "Indexed"
+        and spec.get("completions", 0) > _MANY_COMPLETIONS
+        and spec.get("parallelism", 0) > _MANY_AT_ONCE
+    ):
+        caller.warn(f"{at}: {_UNTRACKED}")
     template = spec.get("template", {})
-    policies: tuple[str, ...] = ("OnFailure", "Never")
-    if template.get("spec", {}).get("restartPolicy") == "Always":
-        errors.append(
-            required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
-        )
-        policies = ("Always", "OnFailure", "Never")
-    return errors + validate_template(template, f"{path}.template", restart_policies=policies)
+    metadata = template.get("metadata", {})
+    for text in pod_warnings(template.get("spec", {}), metadata, f"{at}.template"):
+        caller.warn(text)
 
 
 class JobStrategy(Strategy):
     """Jobs: each one's pods are found by a label that carries its UID."""
 
     default_propagation = "Orphan"
+    looks_at_metadata_again = True
 
     def default(self, obj: Obj) -> None:
         """The spec, and the template's labels where the job has none."""
@@ -91,6 +80,7 @@ class JobStrategy(Strategy):
         """Make selector and labels from the UID, unless the user makes them."""
         super().prepare_create(obj)
         spec = obj["spec"]
+        drop_disabled(spec["template"]["spec"])
         if not spec.get("manualSelector"):
             metadata = obj["metadata"]
             labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
@@ -110,48 +100,38 @@ class JobStrategy(Strategy):
                 CONTROLLER_UID, metadata["uid"]
             )
 
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """Nothing in the template that a server does not know."""
+        drop_disabled(new["spec"]["template"]["spec"])
+        super().prepare_update(new, old)
+
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Spec, and a selector that finds the template."""
-        spec = obj["spec"]
-        errors = validate_job_spec(spec, "spec")
-        selector = spec.get("selector")
-        labels = spec["template"].get("metadata", {}).get("labels", {})
-        if selector is None:
-            errors.append(required("spec.selector"))
-        elif not matches(selector, labels):
-            errors.append(
-                invalid_value(
-                    "spec.template.metadata.labels",
-                    labels,
-                    "`selector` does not match template `labels`",
-                )
-            )
-        return errors
+        found = Findings()
+        check_job(obj, found)
+        return found
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Most of a job's spec never changes; a template does while the job has not started."""
-        spec, before = new["spec"], old["spec"]
-        errors = validate_job_spec(spec, "spec")
-        fixed = [
-            "selector",
-            "completionMode",
-            "podFailurePolicy",
-            "backoffLimitPerIndex",
-            "managedBy",
-        ]
-        if before.get("completionMode") != "Indexed":
-            fixed.insert(0, "completions")
-        elif spec.get("completions") != before.get("completions") and (
-            spec.get("completions") != spec.get("parallelism")
-        ):
-            text = "can only be modified in tandem with spec.parallelism"
-            errors.append(invalid_value("spec.completions", spec.get("completions"), text))
-        if not (before.get("suspend") and not old.get("status", {}).get("startTime")):
-            fixed.insert(2, "template")
-        for field in fixed:
-            if spec.get(field) != before.get(field):
-                errors.append(invalid_value(f"spec.{field}", spec.get(field), _IMMUTABLE))
-        return errors
+        found = Findings()
+        check_job_change(new, old, found)
+        return found
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is counted and concluded can be true."""
+        found = Findings()
+        check_job_status(new, old, found)
+        return found
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Of the name, of numbers, of the template."""
+        name_warning(obj, "Pod names and hostnames", caller)
+        _job_warnings(obj["spec"], "spec", caller)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Of the spec, where it changed."""
+        if new["spec"] != old["spec"]:
+            _job_warnings(new["spec"], "spec", caller)
 
 
 class CronJobStrategy(Strategy):
@@ -162,23 +142,39 @@ class CronJobStrategy(Strategy):
         super().default(obj)
         template = obj.setdefault("spec", {}).setdefault("jobTemplate", {})
         job = template.setdefault("spec", {})
-        pod = job.setdefault("template", {}).setdefault("spec", {})
-        default_pod_spec(pod)
+        default_pod_spec(job.setdefault("template", {}).setdefault("spec", {}))
+
+    def prepare_create(self, obj: Obj) -> None:
+        """Nothing in the template that a server does not know."""
+        super().prepare_create(obj)
+        drop_disabled(obj["spec"]["jobTemplate"]["spec"]["template"]["spec"])
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """A schedule, and a job that could run."""
-        spec = obj["spec"]
-        errors = []
-        if not spec.get("schedule"):
-            errors.append(required("spec.schedule"))
-        if len(obj["metadata"].get("name", "")) > 52:
-            errors.append(
-                invalid_value(
-                    "metadata.name",
-                    obj["metadata"]["name"],
-                    "must be no more than 52 characters",
-                )
+        found = Findings()
+        check_cron_job(obj["spec"], None, found)
+        check_cron_job_name(obj["metadata"], found)
+        return found
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """The same, but for the name."""
+        found = Findings()
+        if new["spec"] != old["spec"]:
+            check_cron_job(new["spec"], old["spec"], found)
+        return found
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Of the name, and of the jobs to come."""
+        name_warning(obj, "Pod names and hostnames", caller)
+        _job_warnings(obj["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Of the jobs to come, and of time zones in the wrong place."""
+        if new["spec"] != old["spec"]:
+            _job_warnings(new["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)
+        if "TZ" in new["spec"].get("schedule", ""):
+            caller.warn(
+                "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+                "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more "
+                "details"
             )
-        return errors + validate_job_spec(
-            spec.get("jobTemplate", {}).get("spec", {}), "spec.jobTemplate.spec"
-        )

@@ -1,21 +1,33 @@
 """Kinds with a pod template: deployments, all sets, replication controllers, pod templates.
 
-Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation/validation.go,
-pkg/apis/core/v1/defaults.go.
+Source: pkg/apis/apps/v1/defaults.go, pkg/apis/core/v1/defaults.go,
+pkg/registry/{apps,core}/*/strategy.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.findings import Findings
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.selectors import matches
-from pytest_kwait.simulator.status_error import invalid_value, required
+from pytest_kwait.simulator.pod_rules.pod_spec import check_template
+from pytest_kwait.simulator.pod_rules.warnings import name_warning, pod_warnings
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.strategies.pods import default_pod_spec, validate_template
-from pytest_kwait.simulator.validation import selector_errors
+from pytest_kwait.simulator.strategies.pod_defaults import default_pod_spec, drop_disabled
+from pytest_kwait.simulator.workload_rules.counts import check_counts
+from pytest_kwait.simulator.workload_rules.replicated import (
+    check_controller,
+    check_daemon_set,
+    check_daemon_set_change,
+    check_deployment,
+    check_replica_set,
+    check_stateful_set,
+    check_stateful_set_change,
+)
+from pytest_kwait.simulator.workload_rules.selectors import check_immutable_selector
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
@@ -29,13 +41,14 @@ __all__ = [
     "WorkloadStrategy",
 ]
 
-_MISMATCH = "`selector` does not match template `labels`"
-_IMMUTABLE = "field is immutable"
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class WorkloadStrategy(Strategy):
     """What controllers with a selector and a template share."""
+
+    names_hosts = True
+    """Whether the server warns of names that are none of hosts."""
 
     def default(self, obj: Obj) -> None:
         """Defaults of the template."""
@@ -43,45 +56,59 @@ class WorkloadStrategy(Strategy):
         template = obj.setdefault("spec", {}).setdefault("template", {})
         default_pod_spec(template.setdefault("spec", {}))
 
+    def prepare_create(self, obj: Obj) -> None:
+        """Nothing in the template that a server does not know."""
+        super().prepare_create(obj)
+        drop_disabled(obj["spec"].get("template", {}).get("spec", {}))
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """Nothing in the template that a server does not know."""
+        drop_disabled(new["spec"].get("template", {}).get("spec", {}))
+        super().prepare_update(new, old)
+
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Selector, template, numbers."""
-        spec = obj["spec"]
-        errors = self.validate_numbers(spec)
-        selector = spec.get("selector")
-        wrong = [] if selector is None else selector_errors(selector, "spec.selector")
-        if selector is None:
-            errors.append(required("spec.selector"))
-        elif not wrong and not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            text = f"empty selector is invalid for {self.noun}"
-            errors.append(invalid_value("spec.selector", selector, text))
-        if wrong:
-            invalid = invalid_value("spec.selector", selector, "invalid label selector")
-            return [*errors, *wrong, invalid]
-        labels = spec["template"].get("metadata", {}).get("labels")
-        if selector != {} and not matches(selector, labels or {}):
-            errors.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
-        return errors + validate_template(spec["template"], "spec.template")
+        found = Findings()
+        self.check(obj["spec"], found)
+        return found
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The selector never changes."""
-        errors = []
-        selector = new["spec"].get("selector")
-        if selector != old["spec"].get("selector"):
-            errors.append(invalid_value("spec.selector", selector, _IMMUTABLE))
-        return self.validate_create(new) + errors
+        found = Findings()
+        if new["spec"] != old["spec"]:
+            self.check_change(new["spec"], old["spec"], found)
+        return found
 
-    @property
-    def noun(self) -> str:
-        """How messages call the kind."""
-        return self.kind.kind[0].lower() + self.kind.kind[1:]
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is counted can be true."""
+        found = Findings()
+        check_counts(self.kind.kind, new, old, found)
+        return found
 
-    def validate_numbers(self, spec: Obj) -> list[FieldError]:
-        """Counts are not negative."""
-        return [
-            invalid_value(f"spec.{field}", spec[field], "must be greater than or equal to 0")
-            for field in ("replicas", "minReadySeconds", "revisionHistoryLimit")
-            if spec.get(field, 0) < 0
-        ]
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Of the name, and of the template."""
+        if self.names_hosts:
+            name_warning(obj, "Pod names and hostnames", caller)
+        self._warn_template(obj, caller)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Of the template, where anything of the spec changed."""
+        if new["metadata"].get("generation") != old["metadata"].get("generation"):
+            self._warn_template(new, caller)
+
+    def _warn_template(self, obj: Obj, caller: Caller) -> None:
+        template = obj["spec"].get("template", {})
+        metadata = template.get("metadata", {})
+        for text in pod_warnings(template.get("spec", {}), metadata, "spec.template"):
+            caller.warn(text)
+
+    def check(self, spec: Obj, found: Findings) -> None:
+        """Add what is wrong with a spec."""
+
+    def check_change(self, spec: Obj, before: Obj, found: Findings) -> None:
+        """Add what is wrong with a change of a spec."""
+        self.check(spec, found)
+        check_immutable_selector(spec, before, found)
 
 
 class TemplateStrategy(Strategy):
@@ -92,9 +119,31 @@ class TemplateStrategy(Strategy):
         super().default(obj)
         default_pod_spec(obj.setdefault("template", {}).setdefault("spec", {}))
 
+    def prepare_create(self, obj: Obj) -> None:
+        """Nothing in the template that a server does not know."""
+        super().prepare_create(obj)
+        drop_disabled(obj["template"]["spec"])
+
     def counts(self, new: Obj, old: Obj) -> bool:
         """Whether the template changes."""
         return bool(new.get("template") != old.get("template"))
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """The template."""
+        found = Findings()
+        check_template(obj["template"], "template", found)
+        return found
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Of the template."""
+        template = obj["template"]
+        for text in pod_warnings(template["spec"], template.get("metadata", {}), "template"):
+            caller.warn(text)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Of the template, where it changed."""
+        if new["template"] != old["template"]:
+            self.warn_create(new, caller)
 
 
 class DeploymentStrategy(WorkloadStrategy):
@@ -104,62 +153,102 @@ class DeploymentStrategy(WorkloadStrategy):
         """A rolling update by quarters."""
         super().default(obj)
         strategy = obj["spec"].setdefault("strategy", {})
-        strategy.setdefault("type", "RollingUpdate")
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
         if strategy["type"] == "RollingUpdate":
             rolling = strategy.setdefault("rollingUpdate", {})
             rolling.setdefault("maxUnavailable", "25%")
             rolling.setdefault("maxSurge", "25%")
 
-    def validate_numbers(self, spec: Obj) -> list[FieldError]:
-        """Counts, and a deadline longer than the readiness that it waits for."""
-        errors = super().validate_numbers(spec)
-        deadline = spec.get("progressDeadlineSeconds")
-        if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
-            errors.append(
-                invalid_value(
-                    "spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"
-                )
-            )
-        return errors
+    def counts(self, new: Obj, old: Obj) -> bool:
+        """Annotations count too: a rollback is written there."""
+        annotations, before = (one["metadata"].get("annotations") or {} for one in (new, old))
+        return bool(annotations != before) or super().counts(new, old)
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        """Labels are not written with the status."""
+        super().prepare_status(new, old)
+        if "labels" in old["metadata"]:
+            new["metadata"]["labels"] = old["metadata"]["labels"]
+        else:
+            new["metadata"].pop("labels", None)
+
+    def check(self, spec: Obj, found: Findings) -> None:
+        """Add what is wrong with a spec."""
+        check_deployment(spec, found)
 
 
 class ReplicaSetStrategy(WorkloadStrategy):
     """Replica sets."""
 
+    def check(self, spec: Obj, found: Findings) -> None:
+        """Add what is wrong with a spec."""
+        check_replica_set(spec, found)
+
 
 class StatefulSetStrategy(WorkloadStrategy):
     """Stateful sets."""
 
-    noun = "statefulset"
+    names_hosts = False
 
     def default(self, obj: Obj) -> None:
         """Rolling update without partition; claims as claims of their own."""
         super().default(obj)
         spec = obj["spec"]
         strategy = spec.setdefault("updateStrategy", {})
-        strategy.setdefault("type", "RollingUpdate")
-        if strategy["type"] == "RollingUpdate":
-            strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
+            strategy.setdefault("rollingUpdate", {})
+        if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
+            strategy["rollingUpdate"].setdefault("partition", 0)
+        retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+        for field in ("whenDeleted", "whenScaled"):
+            if not retention.get(field):
+                retention[field] = "Retain"
         for claim in spec.get("volumeClaimTemplates", ()):
             claim.setdefault("kind", "PersistentVolumeClaim")
             claim.setdefault("apiVersion", "v1")
             claim.setdefault("status", {}).setdefault("phase", "Pending")
 
+    def prepare_create(self, obj: Obj) -> None:
+        """Nothing that a server does not know."""
+        super().prepare_create(obj)
+        obj["spec"]["updateStrategy"].get("rollingUpdate", {}).pop("maxUnavailable", None)
+
+    def check(self, spec: Obj, found: Findings) -> None:
+        """Add what is wrong with a spec."""
+        check_stateful_set(spec, found)
+
+    def check_change(self, spec: Obj, before: Obj, found: Findings) -> None:
+        """Add what is wrong with a change of a spec."""
+        check_stateful_set_change(spec, before, found)
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Of a history without end too."""
+        super().warn_create(obj, caller)
+        if obj["spec"].get("revisionHistoryLimit", 0) < 0:
+            caller.warn(
+                "spec.revisionHistoryLimit: a negative value retains all historical revisions; a "
+                "value >= 0 is recommended"
+            )
+
 
 class DaemonSetStrategy(WorkloadStrategy):
     """Daemon sets."""
 
-    noun = "daemonset"
+    names_hosts = False
 
     def default(self, obj: Obj) -> None:
         """One node at a time."""
         super().default(obj)
         strategy = obj["spec"].setdefault("updateStrategy", {})
-        strategy.setdefault("type", "RollingUpdate")
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
         if strategy["type"] == "RollingUpdate":
             rolling = strategy.setdefault("rollingUpdate", {})
             rolling.setdefault("maxUnavailable", 1)
-            rolling.setdefault("maxSurge", 0)
+        for field in ("maxUnavailable", "maxSurge") if "rollingUpdate" in strategy else ():
+            strategy["rollingUpdate"].setdefault(field, 0)
 
     def prepare_create(self, obj: Obj) -> None:
         """The template's own generation starts with the set."""
@@ -170,12 +259,20 @@ class DaemonSetStrategy(WorkloadStrategy):
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """The template's own generation counts its changes."""
         super().prepare_update(new, old)
-        before = old["metadata"].get("annotations", {}).get(_TEMPLATE_GENERATION, "0")
-        number = int(before) if before.isdigit() else 0
-        if new["spec"].get("template") != old["spec"].get("template"):
-            number += 1
-        if number:
-            new["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = str(number)
+        known = old["metadata"].get("annotations", {}).get(_TEMPLATE_GENERATION, "0")
+        generation = (int(known) if known.isdigit() else 0) + (
+            new["spec"]["template"] != old["spec"]["template"]
+        )
+        annotations = new["metadata"].setdefault("annotations", {})
+        annotations[_TEMPLATE_GENERATION] = str(generation)
+
+    def check(self, spec: Obj, found: Findings) -> None:
+        """Add what is wrong with a spec."""
+        check_daemon_set(spec, found)
+
+    def check_change(self, spec: Obj, before: Obj, found: Findings) -> None:
+        """Add what is wrong with a change of a spec."""
+        check_daemon_set_change(spec, before, found)
 
 
 class ControllerStrategy(WorkloadStrategy):
@@ -185,6 +282,9 @@ class ControllerStrategy(WorkloadStrategy):
 
     def default(self, obj: Obj) -> None:
         """Selector and labels are the template's labels where they are not given."""
+        if "template" not in obj.setdefault("spec", {}):
+            Strategy.default(self, obj)
+            return
         super().default(obj)
         spec = obj["spec"]
         labels = spec["template"].get("metadata", {}).get("labels", {})
@@ -194,19 +294,11 @@ class ControllerStrategy(WorkloadStrategy):
             if not obj["metadata"].get("labels"):
                 obj["metadata"]["labels"] = clone(labels)
 
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Selector, template, numbers."""
-        spec = obj["spec"]
-        errors = self.validate_numbers(spec)
-        selector = spec.get("selector")
-        if not selector:
-            errors.append(required("spec.selector"))
-        labels = spec["template"].get("metadata", {}).get("labels", {})
-        if selector and not all(labels.get(key) == value for key, value in selector.items()):
-            errors.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
-        return errors + validate_template(spec["template"], "spec.template")
+    def check(self, spec: Obj, found: Findings) -> None:
+        """Add what is wrong with a spec."""
+        check_controller(spec, found)
 
-    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+    def check_change(self, spec: Obj, before: Obj, found: Findings) -> None:
         """Its selector may change."""
-        del old
-        return self.validate_create(new)
+        del before
+        self.check(spec, found)

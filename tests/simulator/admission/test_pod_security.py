@@ -103,10 +103,6 @@ def test_the_hardened_pod_passes_every_level(api: ClusterApi) -> None:
             "securityContext.capabilities.add)",
         ),
         (
-            {"containers": [container(procMount="Unmasked")]},
-            'procMount (container "c" must not set securityContext.procMount to "Unmasked")',
-        ),
-        (
             {
                 "securityContext": {"seLinuxOptions": {"user": "u"}},
                 "containers": [container(seLinuxOptions={"type": "odd_t", "role": "r"})],
@@ -127,14 +123,21 @@ def test_the_hardened_pod_passes_every_level(api: ClusterApi) -> None:
             "forbidden sysctls (kernel.msgmax)",
         ),
         (
-            {"containers": [container(windowsOptions={"hostProcess": True})]},
-            'hostProcess (container "c" must not set '
+            {
+                "hostNetwork": True,
+                "containers": [container(windowsOptions={"hostProcess": True})],
+            },
+            'host namespaces (hostNetwork=true), hostProcess (container "c" must not set '
             "securityContext.windowsOptions.hostProcess=true)",
         ),
         (
             {
                 "containers": [
-                    {"name": "c", "image": "x", "startupProbe": {"tcpSocket": {"host": "h"}}}
+                    {
+                        "name": "c",
+                        "image": "x",
+                        "startupProbe": {"tcpSocket": {"host": "h", "port": 1}},
+                    }
                 ]
             },
             'probe or lifecycle host (container "c" uses probe or lifecycle host "h")',
@@ -181,7 +184,7 @@ def test_what_baseline_refuses(api: ClusterApi, spec: Obj, why: str) -> None:
             'runAsUser=0 (container "c" must not set runAsUser=0)',
         ),
         (
-            {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+            {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "p"}}},
             'runAsNonRoot != true (pod or container "c" must set '
             "securityContext.runAsNonRoot=true)",
         ),
@@ -208,8 +211,8 @@ def test_what_restricted_refuses_beyond_that(api: ClusterApi, spec: Obj, why: st
         ("v1.7", {"securityContext": {"runAsNonRoot": True}}, True),
         ("v1.8", {"securityContext": {"runAsNonRoot": True}}, False),
         ("v1.34", {"hostUsers": False, "containers": [container(**_GOOD)]}, False),
-        ("v1.24", {"os": {"name": "windows"}, "securityContext": _GOOD_POD}, False),
-        ("v1.25", {"os": {"name": "windows"}, "securityContext": _GOOD_POD}, True),
+        ("v1.24", {"os": {"name": "windows"}, "securityContext": {"runAsNonRoot": True}}, False),
+        ("v1.25", {"os": {"name": "windows"}, "securityContext": {"runAsNonRoot": True}}, True),
     ],
 )
 def test_the_rules_of_a_version(api: ClusterApi, version: str, spec: Obj, *, allowed: bool) -> None:
@@ -241,8 +244,9 @@ def test_annotations_of_old(api: ClusterApi) -> None:
     )
     armor = {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}
     assert refused(api, armor) == (
-        '"baseline:v1.18": forbidden AppArmor profile (annotation must not set AppArmor profile '
-        'type to "container.apparmor.security.beta.kubernetes.io/c="unconfined"")'
+        '"baseline:v1.18": forbidden AppArmor profiles (container "c" and annotation must not set '
+        'AppArmor profile type to "Unconfined", '
+        '"container.apparmor.security.beta.kubernetes.io/c="unconfined"")'
     )
 
 

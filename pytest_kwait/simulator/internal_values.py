@@ -1,0 +1,91 @@
+"""Values as refusals show them: as the Go types that the server validates.
+
+These have other field names than the API, in another order, and show what is empty. The types come
+from `data/internal.json.gz`, which `e2e/registry/internal.py` makes by reflection.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.registry import read_data
+from pytest_kwait.simulator.status_error import Rendered
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["internal_diff", "internal_json", "internal_value"]
+
+_OF_THE_POD = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+"""What the API has beside the security context, and the internal type within it."""
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+@cache
+def _types() -> dict[str, list[list[str]]]:
+    types: dict[str, list[list[str]]] = read_data("internal.json.gz")["types"]
+    return types
+
+
+def internal_value(name: str, value: Obj) -> Obj:
+    """`value`, an object of the API, as the internal type of that `name`, every field in order."""
+    if name == "core.PodSpec":
+        context = {field: value[field] for field in _OF_THE_POD if field in value}
+        value = {**value, "securityContext": {**context, **(value.get("securityContext") or {})}}
+    elif name == "core.PodTemplateSpec":
+        value = {**(value.get("metadata") or {}), "spec": value.get("spec", {})}
+    shown: Obj = {}
+    for field, in_api, empty, of, flags in _types()[name]:
+        found = value.get(in_api)
+        if flags and (found is None or found in ("", [], {})):
+            continue
+        if found is None or found in ([], {}):
+            if found == {} and of:
+                shown[field] = internal_value(of, {})
+            elif empty:
+                shown[field] = json.loads(empty)
+            else:
+                shown[field] = internal_value(of, {})
+        elif not of:
+            shown[field] = _sorted(found)
+        elif isinstance(found, list):
+            shown[field] = [internal_value(of, one) for one in found]
+        else:
+            shown[field] = internal_value(of, found)
+    return shown
+
+
+def _sorted(value: Any) -> Any:
+    return dict(sorted(value.items())) if isinstance(value, dict) else value
+
+
+def internal_json(name: str, value: Obj | list[Obj] | None) -> Rendered:
+    """The text that a refusal shows for a value of that internal type, or for a list of them."""
+    if value is None:
+        return Rendered("null")
+    shown: Any = (
+        [internal_value(name, one) for one in value]
+        if isinstance(value, list)
+        else internal_value(name, value)
+    )
+    text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
+    return Rendered(text.translate(_ESCAPES))
+
+
+def internal_diff(name: str, old: Obj, new: Obj) -> str:
+    """A unified diff of two values of that internal type, without file names."""
+    before, after = (
+        json.dumps(internal_value(name, value), indent=1, ensure_ascii=False)
+        .translate(_ESCAPES)
+        .splitlines(keepends=True)
+        for value in (old, new)
+    )
+    for lines in (before, after):
+        lines[-1] += "\n"
+    return "".join(line for line in difflib.unified_diff(before, after) if line[:3] not in _FILES)
+
+
+_FILES = ("---", "+++")

@@ -1,0 +1,230 @@
+"""Containers of all three sorts.
+
+Source: pkg/apis/core/validation/validation.go, validateContainers, validateInitContainers,
+validateEphemeralContainers, validateContainerCommon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.formats import dns_label_texts, port_name_texts, port_number_texts
+from pytest_kwait.simulator.pod_rules.handlers import check_lifecycle, check_probes
+from pytest_kwait.simulator.pod_rules.mounts import check_devices, check_mounts
+from pytest_kwait.simulator.pod_rules.resources import check_resources
+from pytest_kwait.simulator.pod_rules.restarts import check_resize_policy, check_restart_policy
+from pytest_kwait.simulator.pod_rules.security import check_container_security
+from pytest_kwait.simulator.pod_rules.variables import check_imports, check_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["Surroundings", "check_containers", "check_ephemeral", "check_init_containers"]
+
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_HOOKS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_NOT_EPHEMERAL = (
+    # In the order of the server's type.
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What containers refer to.
+
+    Args:
+        volumes: the sound volumes by name.
+        claims: the names of the pod's resource claims.
+        grace: the pod's grace period in seconds, None for none.
+        restart_policy: the pod's.
+        host_users: whether the pod has the users of its host.
+    """
+
+    volumes: Mapping[str, Obj]
+    claims: frozenset[str]
+    grace: int | None
+    restart_policy: str
+    host_users: bool
+
+
+def check_containers(containers: list[Obj], around: Surroundings, at: str, found: Findings) -> None:
+    """The containers that a pod is made of: at least one."""
+    if not containers:
+        found.required(at)
+        return
+    names: set[str] = set()
+    for index, container in enumerate(containers):
+        here = f"{at}[{index}]"
+        _check_common(container, around, here, found)
+        name = container.get("name", "")
+        if name in names:
+            found.duplicate(f"{here}.name", name)
+        names.add(name)
+        _check_hooks(container, around, here, found)
+        check_restart_policy(container, here, found)
+    _check_host_ports(containers, at, found)
+
+
+def check_init_containers(
+    containers: Iterable[Obj],
+    regular: Iterable[Obj],
+    around: Surroundings,
+    at: str,
+    found: Findings,
+) -> None:
+    """The containers that run before, and those of them that stay."""
+    names = {one.get("name", "") for one in regular}
+    for index, container in enumerate(containers):
+        here = f"{at}[{index}]"
+        _check_common(container, around, here, found)
+        check_restart_policy(container, here, found)
+        name = container.get("name", "")
+        if name in names:
+            found.duplicate(f"{here}.name", name)
+        elif name:
+            names.add(name)
+        _check_host_ports([container], at, found)
+        if container.get("restartPolicy") == "Always":
+            _check_hooks(container, around, here, found)
+            continue
+        for field in _HOOKS:
+            if field in container:
+                text = "may not be set for init containers without restartPolicy=Always"
+                found.forbidden(f"{here}.{field}", text)
+        for place, policy in enumerate(container.get("resizePolicy", ())):
+            if policy.get("restartPolicy") == "RestartContainer":
+                text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+                where = f"{here}.resizePolicy[{place}].restartPolicy"
+                found.invalid(where, "RestartContainer", text)
+
+
+def check_ephemeral(spec: Obj, around: Surroundings, at: str, found: Findings) -> None:
+    """The containers that join a running pod."""
+    others = {
+        one.get("name", "")
+        for field in ("containers", "initContainers")
+        for one in spec.get(field, ())
+    }
+    names = set(others)
+    for index, container in enumerate(spec.get("ephemeralContainers", ())):
+        here = f"{at}[{index}]"
+        _check_common(container, around, here, found)
+        check_image_blanks(container, here, found)
+        name, target = container.get("name", ""), container.get("targetContainerName", "")
+        if name in names:
+            found.duplicate(f"{here}.name", name)
+        names.add(name)
+        if target and target not in others:
+            found.unknown(f"{here}.targetContainerName", target)
+        text = "cannot be set for an Ephemeral Container"
+        for field in _NOT_EPHEMERAL:
+            if container.get(field):
+                found.forbidden(f"{here}.{field}", text)
+        for place, mount in enumerate(container.get("volumeMounts", ())):
+            for field in ("subPath", "subPathExpr"):
+                if mount.get(field):
+                    found.forbidden(f"{here}.volumeMounts[{place}].{field}", text)
+
+
+def check_image_blanks(container: Obj, at: str, found: Findings) -> None:
+    """The image's name stands alone."""
+    image = container.get("image", "")
+    if image != image.strip():
+        text = "must not have leading or trailing whitespace"
+        found.invalid(f"{at}.image", image, text)
+
+
+def _check_hooks(container: Obj, around: Surroundings, at: str, found: Findings) -> None:
+    if "lifecycle" in container:
+        check_lifecycle(container["lifecycle"], around.grace, f"{at}.lifecycle", found)
+    check_probes(container, around.grace, at, found)
+
+
+def _check_common(container: Obj, around: Surroundings, at: str, found: Findings) -> None:
+    name = container.get("name", "")
+    if not name:
+        found.required(f"{at}.name")
+    else:
+        found.texts(f"{at}.name", name, dns_label_texts(name))
+    if not container.get("image"):
+        found.required(f"{at}.image")
+    policy = container.get("terminationMessagePolicy", "")
+    found.one_of(f"{at}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
+    if "ports" in container:
+        _check_ports(container["ports"], f"{at}.ports", found)
+    if "env" in container:
+        check_variables(container["env"], f"{at}.env", found)
+    if "envFrom" in container:
+        check_imports(container["envFrom"], f"{at}.envFrom", found)
+    if "volumeMounts" in container:
+        check_mounts(container, around.volumes, f"{at}.volumeMounts", found)
+    if "volumeDevices" in container:
+        check_devices(container, around.volumes, f"{at}.volumeDevices", found)
+    found.one_of(f"{at}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL_POLICIES)
+    if container.get("resources"):
+        check_resources(container["resources"], around.claims, f"{at}.resources", found)
+    if "resizePolicy" in container:
+        check_resize_policy(container["resizePolicy"], around.restart_policy, at, found)
+    if container.get("securityContext"):
+        check_container_security(
+            container["securityContext"],
+            f"{at}.securityContext",
+            found,
+            host_users=around.host_users,
+        )
+
+
+def _check_ports(ports: Iterable[Obj], at: str, found: Findings) -> None:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        name = port.get("name")
+        here = f"{at}[{index}]"
+        if name:
+            texts = port_name_texts(name)
+            if texts:
+                found.texts(f"{here}.name", name, texts)
+            elif name in names:
+                found.duplicate(f"{here}.name", name)
+            else:
+                names.add(name)
+        number, host = port.get("containerPort", 0), port.get("hostPort", 0)
+        if number == 0:
+            found.required(f"{here}.containerPort")
+        elif not 0 < number < _PORTS:
+            found.texts(f"{here}.containerPort", number, port_number_texts(number))
+        if host and not 0 < host < _PORTS:
+            found.texts(f"{here}.hostPort", host, port_number_texts(host))
+        protocol = port.get("protocol", "")
+        if protocol != "TCP":
+            found.one_of(f"{here}.protocol", protocol, _PROTOCOLS)
+
+
+_PORTS = 65536
+
+
+def _check_host_ports(containers: list[Obj], at: str, found: Findings) -> None:
+    """No port of the host is taken twice; each list counts on its own."""
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        for place, port in enumerate(container.get("ports", ())):
+            if not port.get("hostPort"):
+                continue
+            key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if key in taken:
+                found.duplicate(f"{at}[{index}].ports[{place}].hostPort", key)
+            taken.add(key)

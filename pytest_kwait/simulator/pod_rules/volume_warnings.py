@@ -1,0 +1,111 @@
+"""Volumes of kinds that go away, and files in them that hide each other.
+
+Source: pkg/api/pod/warnings.go, warningsForOverlappingVirtualPaths.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["volume_warnings"]
+
+_OLD = {
+    # By source: how the path calls it, and what is said.
+    "photonPersistentDisk": (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    "gitRepo": ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    "flocker": ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    "quobyte": ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+}
+
+
+_WITH_FILES = frozenset({"configMap", "secret", "downwardAPI"})
+
+
+class _File(NamedTuple):
+    path: str
+    source: str
+
+    def __str__(self) -> str:
+        return f'"{self.path}" ({self.source})' if self.source else f'"{self.path}"'
+
+
+def volume_warnings(volumes: list[Obj], at: str) -> Iterator[str]:
+    """The warnings about a pod's volumes."""
+    for index, volume in enumerate(volumes):
+        for source in volume:
+            if source in _OLD:
+                called, text = _OLD[source]
+                yield f"{at}.volumes[{index}].{called}: {text}"
+    for volume in volumes:
+        if "projected" in volume:
+            yield from _projected_overlaps(volume)
+        elif _WITH_FILES & volume.keys():
+            yield from _overlaps(volume)
+
+
+def _overlaps(volume: Obj) -> Iterator[str]:
+    name = volume.get("name", "")
+    for field, called, key in (
+        ("configMap", "ConfigMap", "name"),
+        ("secret", "Secret", "secretName"),
+        ("downwardAPI", "DownwardAPI", ""),
+    ):
+        source = volume.get(field, {})
+        what = f'{called} "{source.get(key, "")}"' if key else called
+        files = [_File(item.get("path", ""), "") for item in source.get("items", ())]
+        yield from _collisions(files, [], f'volume "{name}" ({what}): overlapping paths: ')
+
+
+def _projected_overlaps(volume: Obj) -> Iterator[str]:
+    name = volume.get("name", "")
+    seen: list[_File] = []
+    lead = f'volume "{name}" (Projected): overlapping paths: '
+    sources = volume["projected"].get("sources") or ()
+    listed = [_files(source) for source in sources]
+    paths = [file.path for files in listed for file in files]
+    apart = len(set(paths)) == len(paths) and not any("/" in path for path in paths)
+    for source, files in zip(sources, listed, strict=True):
+        if not source:
+            yield f'volume "{name}" (Projected) has no sources provided'
+        elif not apart:
+            yield from _collisions(files, seen, lead)
+
+
+def _files(source: Obj) -> Iterable[_File]:
+    if "serviceAccountToken" in source:
+        return [_File(source["serviceAccountToken"].get("path", ""), "ServiceAccountToken")]
+    for field, called in (("configMap", "ConfigMap"), ("secret", "Secret")):
+        items = source.get(field, {}).get("items")
+        if items:
+            what = f'{called} "{source[field].get("name", "")}"'
+            return [_File(item.get("path", ""), what) for item in items]
+    if source.get("downwardAPI", {}).get("items"):
+        items = source["downwardAPI"]["items"]
+        return [_File(item.get("path", ""), "DownwardAPI") for item in items]
+    return []
+
+
+def _collisions(files: Iterable[_File], seen: list[_File], lead: str) -> Iterator[str]:
+    for file in files:
+        one = file._replace(path=file.path.rstrip("/"))
+        for other in seen:
+            if one.path and other.path and _same(one.path, other.path):
+                yield f"{lead}{one} with {other}"
+        seen.append(one)
+
+
+def _same(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
