@@ -6,11 +6,7 @@ import pytest
 
 EMBEDDED_LACKS = {
     "its own registry": "its registry of kinds is made from a real server",
-    "running pods": "its kubelets do not serve /runningpods",
     "images": "it runs no images",
-    "pod proxy": "it forwards nothing to pods",
-    "service proxy": "it forwards nothing to services",
-    "port-forward": "it forwards no ports",
     "PersistentVolume": "it binds no volumes",
     "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",
@@ -19,7 +15,6 @@ EMBEDDED_LACKS = {
     "columns of every kind": "it prints the columns of some kinds only",
     "requesters of certificates": "it notes nobody in a request for a certificate",
     "OpenAPI v2": "it has the older documents not in protobuf",
-    "stdin of exec": "what is executed reads nothing",
     "security contexts": "its containers run as nobody in particular",
 }
 """What a test can declare that it needs, and why the embedded cluster has it not."""

@@ -31,7 +31,6 @@ class RespondingWait(Family):
     """A pod that gets a node, and then answers."""
 
     title = "pod that answers"
-    needs = ("pod proxy",)
     asks = "get pods/proxy"
 
     def prepare(self) -> None:
@@ -66,7 +65,7 @@ class ReachableWait(RespondingWait):
 
     title = "service that answers"
     watches = 3
-    needs = ("service proxy",)
+    needs = ("EndpointSlice",)
     asks = "get services/proxy"
 
     def prepare(self) -> None:
@@ -92,7 +91,6 @@ class RunningOnNodeWait(RespondingWait):
     """A pod that a kubelet says it runs."""
 
     title = "pods that a kubelet runs"
-    needs = ("running pods",)
     asks = "get nodes/proxy"
 
     def wait(self, client: ApiClient, timeout: float) -> Any:

@@ -78,7 +78,6 @@ def test_marker(kwait: Bench) -> None:
     assert kwait.list("nodes")
 
 
-@pytest.mark.needs("running pods")
 def test_what_kubelets_run(
     kwait: Bench, wait_for_pods_running_on_nodes: Wait, wait_for_number_of_pods: Wait
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from e2e.pods.manifest import container, pod
 from e2e.raising import raises
 from pytest_kwait import WaitFailed, WaitTimeout
@@ -16,9 +14,6 @@ if TYPE_CHECKING:
     from pytest_kwait import Bench
 
     Wait = Callable[..., Any]
-
-
-pytestmark = pytest.mark.needs("pod proxy")
 
 SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Wait = Callable[..., Any]
 
-answers = pytest.mark.needs("service proxy")
-
 WEB = {"app": "web"}
 SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
 
@@ -121,7 +119,6 @@ def test_a_pod_that_no_node_takes(kwait: Bench, wait_for_endpoint_count: Wait) -
         wait_for_endpoint_count("web", 1, timeout="1m", grace="1s")
 
 
-@answers
 def test_reachable_and_responding(
     kwait: Bench, wait_for_service_reachable: Wait, wait_for_service_responding: Wait
 ) -> None:
@@ -139,7 +136,6 @@ def test_reachable_and_responding(
         wait_for_service_reachable("web", 81, timeout="2s")
 
 
-@answers
 def test_a_service_that_does_not_answer(
     kwait: Bench, wait_for_endpoint_count: Wait, wait_for_service_reachable: Wait
 ) -> None:

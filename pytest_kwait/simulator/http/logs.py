@@ -6,56 +6,27 @@ pkg/registry/core/pod/rest/log.go.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from pytest_kwait.simulator.http.log_options import read_log_options
+from pytest_kwait.simulator.http.pod_places import choose_container, kubelet_of
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.status_error import bad_request, internal_error, method_not_allowed
+from pytest_kwait.simulator.status_error import bad_request, method_not_allowed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.http.log_options import LogOptions
     from pytest_kwait.simulator.http.request import ApiRequest, Target
     from pytest_kwait.simulator.kubelets import LogLine
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["choose_container", "serve_logs"]
-
-_DEFAULT = "kubectl.kubernetes.io/default-container"
-
-
-def _containers(pod: Obj, *fields: str) -> list[str]:
-    return [one["name"] for field in fields for one in pod["spec"].get(field, ())]
-
-
-def choose_container(pod: Obj, asked: str) -> str:
-    """The container that is meant.
-
-    Raises:
-        StatusError: 400, there is no such one or it could be several.
-    """
-    every = _containers(pod, "containers", "initContainers", "ephemeralContainers")
-    if asked:
-        if asked not in every:
-            raise bad_request(f"container {asked} is not valid for pod {name_of(pod)}")
-        return asked
-    plain = _containers(pod, "containers")
-    default = (pod["metadata"].get("annotations") or {}).get(_DEFAULT, "")
-    if len(plain) == 1:
-        return plain[0]
-    if default in every:
-        return str(default)
-    text = (
-        f"a container name must be specified for pod {name_of(pod)}, choose one of: "
-        f"[{' '.join(plain)}]"
-    )
-    inits = _containers(pod, "initContainers")
-    if inits:
-        text += f" or one of the init containers: [{' '.join(inits)}]"
-    raise bad_request(text)
+__all__ = ["serve_logs"]
 
 
 async def serve_logs(api: ClusterApi, request: ApiRequest, target: Target) -> web.StreamResponse:
@@ -64,33 +35,23 @@ async def serve_logs(api: ClusterApi, request: ApiRequest, target: Target) -> we
     Raises:
         StatusError: 400 for a container that is not there or has not started.
     """
-    if request.method != "GET":
+    if request.method not in ("GET", "HEAD"):
         raise method_not_allowed()
     namespace = target.namespace or ""
+    options = read_log_options(request, target.name)
     pod = api.get("pods", target.name, namespace)
-    container = choose_container(pod, request.query.get("container", ""))
-    node = pod["spec"].get("nodeName")
-    if not node:
+    container = choose_container(pod, options.container)
+    if not pod["spec"].get("nodeName"):
         return web.Response(status=204, content_type="text/plain")
-    kubelet = api.kubelets.get(node)
-    if kubelet is None:
-        raise internal_error(
-            f'Get "https://{node}:10250/containerLogs/{namespace}/{target.name}/{container}": '
-            "dial tcp: connect: connection refused"
-        )
-    previous = request.flag("previous")
-    _check_started(pod, container, previous=previous)
-    stamped = request.flag("timestamps")
-    if request.flag("follow") and not previous:
-        return await _follow(request, kubelet.follow(namespace, target.name, container), stamped)
-    lines = _wanted(
-        request, kubelet.logs(namespace, target.name, container, previous=previous), api
-    )
-    body = b"".join(_line(line, stamped) for line in lines)
-    limit = request.number("limitBytes")
-    if limit is not None:
-        body = body[:limit]
-    return web.Response(body=body, content_type="text/plain")
+    kubelet = kubelet_of(api, pod)
+    _check_started(pod, container, previous=options.previous)
+    lines = kubelet.logs(namespace, target.name, container, previous=options.previous)
+    wanted = _wanted(lines, options, api.clock.time())
+    if options.follow and not options.previous:
+        following = kubelet.follow(namespace, target.name, container)
+        return await _follow(request, following, len(lines), wanted, options)
+    body = b"".join(_line(line, options) for line in wanted)
+    return web.Response(body=body[: options.limit], content_type="text/plain")
 
 
 def _check_started(pod: Obj, container: str, *, previous: bool) -> None:
@@ -124,39 +85,58 @@ def _check_started(pod: Obj, container: str, *, previous: bool) -> None:
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {text}')
 
 
-def _wanted(request: ApiRequest, lines: Sequence[LogLine], api: ClusterApi) -> Sequence[LogLine]:
-    since: float | None = None
-    seconds = request.number("sinceSeconds")
-    if seconds is not None:
-        since = api.clock.time() - seconds
-    elif request.query.get("sinceTime"):
-        try:
-            since = datetime.fromisoformat(request.query["sinceTime"]).timestamp()
-        except ValueError:
-            raise bad_request(f'parsing time "{request.query["sinceTime"]}" as RFC 3339') from None
+def _wanted(lines: Sequence[LogLine], options: LogOptions, now: float) -> Sequence[LogLine]:
+    since = options.since
+    if options.since_seconds is not None:
+        since = now - options.since_seconds
     if since is not None:
         lines = [line for line in lines if line[0] >= since]
-    tail = request.number("tailLines")
-    if tail is not None:
-        lines = lines[len(lines) - min(tail, len(lines)) :]
+    if options.tail is not None:
+        lines = lines[len(lines) - min(options.tail, len(lines)) :]
     return lines
 
 
-def _line(line: LogLine, stamped: bool) -> bytes:
+def _line(line: LogLine, options: LogOptions) -> bytes:
     stamp, text = line
-    if stamped:
+    if options.timestamps:
         moment = datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
         return f"{moment} ".encode() + text + b"\n"
     return text + b"\n"
 
 
 async def _follow(
-    request: ApiRequest, lines: AsyncIterator[LogLine], stamped: bool
+    request: ApiRequest,
+    lines: AsyncIterator[LogLine],
+    known: int,
+    wanted: Sequence[LogLine],
+    options: LogOptions,
 ) -> web.StreamResponse:
+    """Send those of the `known` lines that are wanted, then all that follow."""
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     response.enable_chunked_encoding()
-    await response.prepare(request.http)
-    async for line in lines:
-        await response.write(_line(line, stamped))
-    await response.write_eof()
+    left = options.limit
+    # A client that goes ends the stream and nothing else.
+    with suppress(ConnectionError):
+        await response.prepare(request.http)
+        async for line in _joined(lines, known, wanted):
+            data = _line(line, options)
+            if left is not None:
+                data = data[:left]
+                left -= len(data)
+            await response.write(data)
+            if left == 0:
+                break
+        await response.write_eof()
     return response
+
+
+async def _joined(
+    lines: AsyncIterator[LogLine], known: int, wanted: Sequence[LogLine]
+) -> AsyncIterator[LogLine]:
+    for line in wanted:
+        yield line
+    seen = 0
+    async for line in lines:
+        seen += 1
+        if seen > known:
+            yield line

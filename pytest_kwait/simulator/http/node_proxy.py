@@ -5,40 +5,76 @@ Source: k8s.io/kubernetes pkg/kubelet/server/server.go, pkg/registry/core/node/r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.http.answer import json_answer, text_answer
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.http.logs import serve_logs
+from pytest_kwait.simulator.http.proxying import redirected, split_id
+from pytest_kwait.simulator.status_error import StatusError, bad_request
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.kubelets import Kubelet
 
 __all__ = ["serve_node_proxy"]
 
+_PORT = "10250"
 
-def serve_node_proxy(api: ClusterApi, request: ApiRequest, target: Target) -> web.Response:
+
+async def serve_node_proxy(
+    api: ClusterApi, request: ApiRequest, target: Target
+) -> web.StreamResponse:
     """What the node's kubelet answers.
 
     Raises:
         StatusError: 404 for a node that does not exist, 503 for one whose kubelet is gone.
     """
-    name = target.name.partition(":")[0]
-    api.get("nodes", name)
-    kubelet = api.kubelets.get(name)
-    if kubelet is None:
-        raise StatusError(
-            503,
-            "ServiceUnavailable",
-            f'error trying to reach service: dial tcp: connect to node "{name}": connection '
-            "refused",
-        )
-    match target.rest.strip("/"):
-        case "pods":
+    place = split_id(target.name)
+    if place is None:
+        raise bad_request(f'invalid node request "{target.name}"')
+    node = api.get("nodes", place.name)
+    redirect = redirected(request, target)
+    if redirect is not None:
+        return redirect
+    kubelet = api.kubelets.get(place.name)
+    if kubelet is None or place.port not in ("", _PORT):
+        addresses = node.get("status", {}).get("addresses") or [{"address": place.name}]
+        address = f"{addresses[0]['address']}:{place.port or _PORT}"
+        text = f"error trying to reach service: dial tcp {address}: connect: connection refused"
+        raise StatusError(503, "ServiceUnavailable", text)
+    match target.rest.strip("/").split("/"):
+        case ["pods"]:
             return json_answer(request, kubelet.pods())
-        case "healthz":
+        case ["runningpods"]:
+            return json_answer(request, kubelet.running_pods())
+        case ["healthz"]:
             return text_answer("ok")
-        case _:
-            return text_answer("404 page not found\n", 404)
+        case ["metrics"]:
+            return text_answer(_metrics(kubelet))
+        case ["containerLogs", namespace, pod, container]:
+            if api.find("pods", pod, namespace) is None:
+                return text_answer(f'pod "{pod}" does not exist\n', 404)
+            request.query["container"] = container
+            return await serve_logs(api, request, replace(target, name=pod, namespace=namespace))
+    return text_answer("404 page not found\n", 404)
+
+
+def _metrics(kubelet: Kubelet) -> str:
+    """How much runs; what a real kubelet measures beyond that is not there."""
+    states = kubelet.counts()
+    lines = [
+        "# HELP kubelet_running_containers [ALPHA] Number of containers currently running",
+        "# TYPE kubelet_running_containers gauge",
+        *(
+            f'kubelet_running_containers{{container_state="{state}"}} {count}'
+            for state, count in states.items()
+        ),
+        "# HELP kubelet_running_pods [ALPHA] Number of pods that have a running pod sandbox",
+        "# TYPE kubelet_running_pods gauge",
+        f"kubelet_running_pods {len(kubelet.running_pods()['items'])}",
+    ]
+    return "\n".join(lines) + "\n"

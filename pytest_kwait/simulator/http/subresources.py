@@ -20,7 +20,9 @@ from pytest_kwait.simulator.http.evictions import serve_eviction
 from pytest_kwait.simulator.http.logs import serve_logs
 from pytest_kwait.simulator.http.node_proxy import serve_node_proxy
 from pytest_kwait.simulator.http.patching import patch_object
-from pytest_kwait.simulator.http.pod_streams import serve_exec
+from pytest_kwait.simulator.http.pod_streams import serve_command
+from pytest_kwait.simulator.http.port_forwards import serve_port_forward
+from pytest_kwait.simulator.http.proxying import serve_pod_proxy, serve_service_proxy
 from pytest_kwait.simulator.http.scaling import serve_scale
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.ownership import record_update
@@ -39,9 +41,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.registry import Kind
 
 __all__ = ["SubResources"]
-
-_NO_PORTS = "containers of the embedded cluster listen on no ports: there is nothing to connect to"
-
 
 _CONNECTING = ("attach", "exec", "portforward", "proxy")
 
@@ -70,11 +69,15 @@ class SubResources:
             case "log":
                 return await serve_logs(self._api, request, target)
             case "exec" | "attach":
-                return await serve_exec(self._api, request, target)
-            case "portforward" | "proxy" if kind.bucket in ("pods", "services"):
-                raise bad_request(_NO_PORTS)
-            case "proxy" if kind.bucket == "nodes":
-                return serve_node_proxy(self._api, request, target)
+                return await serve_command(self._api, request, target)
+            case "portforward":
+                return await serve_port_forward(self._api, request, target)
+            case "proxy" if kind.bucket == "pods":
+                return await serve_pod_proxy(self._api, request, target)
+            case "proxy" if kind.bucket == "services":
+                return await serve_service_proxy(self._api, request, target)
+            case "proxy":
+                return await serve_node_proxy(self._api, request, target)
         method = request.method
         verbs = kind.subresources[target.subresource].verbs
         verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.kubelet.kubelet_server import KubeletServer
 from pytest_kwait.simulator.kubelet.node import NodeAgent
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def start_kubelets(api: ClusterApi, nodes: int) -> dict[str, NodeAgent]:
     }
     for agent in agents.values():
         agent.register()
-        api.kubelets[agent.name] = agent
+        api.kubelets[agent.name] = KubeletServer(agent)
 
     def pod_changed(change: str, new: Obj, _: Obj | None) -> None:
         agent = agents.get(new["spec"].get("nodeName") or "")

@@ -88,6 +88,15 @@ class ContainerStarts:
             if slot.current is not None and slot.current.running
         ]
 
+    def states(self) -> list[str]:
+        """Return what the container runtime says of every instance that is left."""
+        return [
+            "exited" if one.exited else "running" if one.running else "created"
+            for slot in self._slots.values()
+            for one in (slot.last, slot.current)
+            if one is not None
+        ]
+
     def is_started(self, name: str) -> bool:
         """Whether its startup probe, if any, has succeeded."""
         prober = self._slot(name).probers.get("startupProbe")
@@ -210,7 +219,10 @@ class ContainerStarts:
             self._failed(name, slot, "CreateContainerConfigError", str(error))
             return retry
         count = slot.current.restart_count + 1 if slot.current is not None else 0
-        container = Container(clock, name, image, count, self._ended)
+        container = Container(
+            clock, name, image, count, self._ended, worker.network,
+            stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
+        )  # fmt: skip
         yield _CREATE
         worker.container_event(name, NORMAL, "Created", "Container created")
         argv = [

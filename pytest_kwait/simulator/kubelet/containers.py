@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
-from pytest_kwait.simulator.kubelet.processes import Job, Pause, Process, Surroundings, Write
+from pytest_kwait.simulator.kubelet.launching import SHELLS, run_program, shell_of
+from pytest_kwait.simulator.kubelet.network import Network
+from pytest_kwait.simulator.kubelet.processes import Pause, Pipe, Process, Surroundings, Write
 from pytest_kwait.simulator.kubelet.programs import APPLETS, is_busybox_program
-from pytest_kwait.simulator.kubelet.shell import SHELLS, Shell, run_program, shell_of
+from pytest_kwait.simulator.kubelet.runs import Outlet, Runs, Session
+from pytest_kwait.simulator.kubelet.terminals import Terminal
+from pytest_kwait.simulator.kubelets import StartError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from pytest_kwait.simulator.kubelet.runs import Run, Sink
+    from pytest_kwait.simulator.kubelet.shell import Shell
+    from pytest_kwait.simulator.kubelets import Input
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.sim_clock import SimClock, Timer
 
@@ -24,6 +31,7 @@ __all__ = ["KILLED", "Container", "run_to_end", "start_failure"]
 
 KILLED = 137
 _START_FAILED = 128
+_INTERRUPTED = 130
 _MOST_MESSAGE = 4096
 _TERMINATION_LOG = "/dev/termination-log"
 
@@ -33,37 +41,30 @@ _MOST_EFFECTS = 1000
 
 def start_failure(image: Image, argv: list[str]) -> str:
     """Why the container runtime cannot start the program; empty where it can."""
-    if (
-        not argv
-        or not is_busybox(image)
-        or is_busybox_program(argv[0])
-        or argv[0].rpartition("/")[2] in SHELLS
-    ):
+    if not argv or not is_busybox(image) or _is_known(argv[0]):
         return ""
-    missing = (
-        f'exec: "{argv[0]}": stat {argv[0]}: no such file or directory'
-        if "/" in argv[0]
-        else f'exec: "{argv[0]}": executable file not found in $PATH'
-    )
     return (
         "failed to create containerd task: failed to create shim task: "
-        "OCI runtime create failed: runc create failed: "
-        f"unable to start container process: {missing}: unknown"
+        f"OCI runtime create failed: runc create failed: {_missing(argv[0])}: unknown"
     )
+
+
+def _is_known(program: str) -> bool:
+    return is_busybox_program(program) or program.rpartition("/")[2] in SHELLS
+
+
+def _missing(program: str) -> str:
+    missing = (
+        f'exec: "{program}": stat {program}: no such file or directory'
+        if "/" in program
+        else f'exec: "{program}": executable file not found in $PATH'
+    )
+    return f"unable to start container process: {missing}"
 
 
 def _serve() -> Process:
     yield Pause(math.inf)
     return 0
-
-
-@dataclass(slots=True)
-class _Run:
-    """One process on the clock."""
-
-    process: Process
-    job: Job | None
-    timer: Timer | None = None
 
 
 @dataclass
@@ -76,6 +77,9 @@ class Container:
         image: what it runs.
         restart_count: how many instances were before it.
         ended: called once when it has ended.
+        network: the ports of the pod.
+        stdin: whether its program has an input that can be attached to.
+        tty: whether that is a terminal.
     """
 
     clock: SimClock
@@ -83,6 +87,9 @@ class Container:
     image: Image
     restart_count: int
     ended: Callable[[Container], None]
+    network: Network = field(default_factory=Network)
+    stdin: bool = False
+    tty: bool = False
     container_id: str = field(default_factory=lambda: f"containerd://{secrets.token_hex(32)}")
     started_at: float | None = None
     finished_at: float | None = None
@@ -91,7 +98,8 @@ class Container:
     message: str = ""
     log: list[tuple[float, bytes]] = field(default_factory=list)
     around: Surroundings = field(init=False)
-    _runs: list[_Run] = field(default_factory=list)
+    _runs: Runs = field(init=False)
+    _taps: list[Sink] = field(default_factory=list)
     _shell: Shell | None = None
     _graceful: bool = False
     _kill: Timer | None = None
@@ -100,6 +108,7 @@ class Container:
 
     def __post_init__(self) -> None:
         self.around = Surroundings(self.clock.time)
+        self._runs = Runs(self.clock, self.network)
 
     @property
     def running(self) -> bool:
@@ -115,65 +124,47 @@ class Container:
         self, argv: list[str], env: dict[str, str], files: dict[str, bytes], hostname: str
     ) -> str:
         """Run `argv`, or the image's own program without; why it could not start, or empty."""
-        self.around = Surroundings(self.clock.time, env, files, hostname)
+        stdin = Pipe() if self.stdin else b""
+        self.around = Surroundings(
+            self.clock.time, env, files, hostname, stdin, tty=self.stdin and self.tty
+        )
         failure = start_failure(self.image, argv)
         if failure:
             self.started_at = 0.0
             self._end(_START_FAILED, "StartError", failure)
             return failure
         self.started_at = self.clock.time()
-        self._advance(self._begin(argv), True)
+        self._runs.start(self._begin(argv), self)
         return ""
 
-    def _begin(self, argv: list[str]) -> _Run:
+    def _begin(self, argv: list[str]) -> Process:
         program = argv[0].rpartition("/")[2] if argv else ""
         if not argv and is_busybox(self.image):
-            # The image's own program is a shell that finds nothing at stdin.
-            run = _Run(run_program(self.around, ["true"]), None)
-        elif program in SHELLS:
+            # The image's own program is a shell, which ends at once where nobody can talk to it.
+            program, argv = "sh", ["sh"]
+        if program in SHELLS:
             self._shell, script = shell_of(self.around, argv)
-            run = _Run(self._shell.run(script), None)
-        elif program in APPLETS or is_busybox(self.image):
-            run = _Run(run_program(self.around, argv), None)
-        else:
-            self._graceful = True
-            run = _Run(_serve(), None)
-        self._runs.append(run)
-        return run
+            return self._shell.run(script)
+        if program in APPLETS or is_busybox(self.image):
+            return run_program(self.around, argv)
+        self._graceful = True
+        return _serve()
 
-    def _advance(self, run: _Run, first: bool = False) -> None:
-        """Go on with a process until it pauses or ends."""
-        run.timer = None
-        for _ in range(_MOST_EFFECTS):
-            try:
-                effect = next(run.process)
-            except StopIteration as end:
-                self._process_ended(run, end.value)
-                return
-            match effect:
-                case Write(stream, data):
-                    self._write(stream, data)
-                case Job():
-                    beside = _Run(effect.process, effect)
-                    self._runs.append(beside)
-                    beside.timer = self.clock.call_later(
-                        0, lambda beside=beside: self._advance(beside)
-                    )
-                case Pause(seconds):
-                    if seconds == math.inf:
-                        return
-                    # Even a program that ends at once has been seen running.
-                    run.timer = self.clock.call_later(
-                        max(seconds, 0.0), lambda: self._advance(run), scaled=False
-                    )
-                    return
-        run.timer = self.clock.call_later(0, lambda: self._advance(run))
+    # -- as the sink of its own program
 
-    def _process_ended(self, run: _Run, code: int) -> None:
-        self._runs.remove(run)
-        if run.job is not None:
-            run.job.code = code
-            return
+    def write(self, stream: int, data: bytes) -> None:
+        """Keep what the program writes as log, and show it to those who are attached."""
+        for tap in self._taps:
+            tap.write(stream, data)
+        self._write(stream, data)
+
+    def hold(self, resume: Callable[[], None]) -> bool:
+        """Nothing holds up a program that writes a log."""
+        del resume
+        return False
+
+    def end(self, code: int) -> None:
+        """The program has ended, and the container with it."""
         self._end(code, "Completed" if code == 0 else "Error", "")
 
     def _write(self, stream: int, data: bytes) -> None:
@@ -193,10 +184,6 @@ class Container:
         for rest in self._partial.values():
             self.log.append((now, rest))
         self._partial.clear()
-        for run in self._runs:
-            if run.timer is not None:
-                run.timer.cancel()
-        self._runs.clear()
         if self._kill is not None:
             self._kill.cancel()
         self.finished_at = now
@@ -204,6 +191,10 @@ class Container:
         self.reason = reason
         written = self.around.files.get(_TERMINATION_LOG, b"")
         self.message = message or written[:_MOST_MESSAGE].decode(errors="replace")
+        self._runs.clear(KILLED)
+        taps, self._taps = self._taps, []
+        for tap in taps:
+            tap.end(0)
         self._wake()
         self.ended(self)
 
@@ -244,6 +235,58 @@ class Container:
         """Run a command beside it: exit code, stdout, stderr, seconds it would have taken."""
         return run_to_end(self.around, argv)
 
+    # -- others beside its own program
+
+    def run(self, argv: list[str], *, stdin: bool, tty: bool) -> Session:
+        """Start a command beside it.
+
+        Raises:
+            StartError: there is no such program.
+        """
+        self._check_program(argv)
+        outlet = Outlet()
+        pipe = Pipe() if stdin else None
+        around = self.around.inner(pipe if pipe is not None else b"")
+        around.tty = tty
+        if tty:
+            terminal = Terminal(pipe, outlet)
+            started = self._runs.start(run_program(around, argv), terminal)
+            terminal.interrupted = lambda: self._interrupt(started, argv)
+            return Session(terminal, outlet, lambda: self._runs.stop(started, KILLED))
+        started = self._runs.start(run_program(around, argv), outlet)
+        return Session(pipe, outlet, lambda: self._runs.stop(started, KILLED))
+
+    def _check_program(self, argv: list[str]) -> None:
+        missing = "args must not be empty"
+        if argv:
+            missing = "" if _is_known(argv[0]) else _missing(argv[0])
+        if missing:
+            raise StartError(
+                f'failed to exec in container: failed to start exec "{secrets.token_hex(32)}": '
+                f"OCI runtime exec failed: exec failed: {missing}: unknown"
+            )
+
+    def _interrupt(self, run: Run, argv: list[str]) -> None:
+        if argv[0].rpartition("/")[2] not in SHELLS:
+            self._runs.stop(run, _INTERRUPTED)
+
+    def attach(self, *, stdin: bool) -> Session:
+        """Follow its own program from now on, through its terminal where it has one."""
+        outlet = Outlet()
+        own = self.around.stdin
+        pipe = own if stdin and isinstance(own, Pipe) else None
+        sink: Sink = outlet
+        given: Input | None = pipe
+        if self.tty:
+            sink = given = Terminal(pipe, outlet)
+        self._taps.append(sink)
+
+        def leave() -> None:
+            if sink in self._taps:
+                self._taps.remove(sink)
+
+        return Session(given, outlet, leave)
+
     def _wake(self) -> None:
         for reader in self._readers:
             reader.set()
@@ -274,8 +317,7 @@ def run_to_end(around: Surroundings, argv: list[str]) -> tuple[int, bytes, bytes
     seconds = 0.0
     if not argv:
         return 126, b"", b"", 0.0
-    inner = Surroundings(around.now, dict(around.env), around.files, around.hostname, around.stdin)
-    process = run_program(inner, argv)
+    process = run_program(around.inner(), argv)
     for _ in range(_MOST_EFFECTS * 10):
         try:
             effect = next(process)

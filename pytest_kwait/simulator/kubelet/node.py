@@ -12,15 +12,15 @@ from pytest_kwait.scheduler.algorithm.predicates import find_rejection
 from pytest_kwait.simulator.events import NORMAL, EventRecorder
 from pytest_kwait.simulator.kubelet.backoff import Backoff
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
+from pytest_kwait.simulator.kubelet.network import Network
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
-from pytest_kwait.simulator.status_error import StatusError, internal_error
+from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Collection
 
     from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.kubelet.containers import Container
 
 __all__ = ["NodeAgent"]
 
@@ -71,6 +71,7 @@ class NodeAgent:
         self.clock = api.clock
         self.name = name
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
+        self.network = Network()
         self.recorder = EventRecorder(api, "kubelet", name, _REMEMBERED)
         self.backoff = Backoff(api.clock.scale)
         self._phase = (number - 1) * 0.381966 % 1
@@ -287,48 +288,13 @@ class NodeAgent:
         """Remember that the image was pulled."""
         self._images[str(image)] = image
 
-    # -- what the API server asks
+    # -- what others look at
 
-    def pods(self) -> Obj:
-        """Return the PodList of what the node runs."""
-        items = [clone(worker.pod) for worker in self._workers.values()]
-        return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+    @property
+    def workers(self) -> Collection[PodWorker]:
+        """The pods that are here."""
+        return self._workers.values()
 
-    def _container(
-        self, namespace: str, pod: str, container: str, *, previous: bool = False
-    ) -> Container | None:
-        worker = self._by_name.get((namespace, pod))
-        return worker.starts.instance(container, previous=previous) if worker is not None else None
-
-    def logs(
-        self, namespace: str, pod: str, container: str, *, previous: bool = False
-    ) -> list[tuple[float, bytes]]:
-        """Return what a container has written so far; nothing where it never ran."""
-        found = self._container(namespace, pod, container, previous=previous)
-        return list(found.log) if found is not None else []
-
-    async def follow(
-        self, namespace: str, pod: str, container: str
-    ) -> AsyncIterator[tuple[float, bytes]]:
-        """Return what a container writes from its first line until it ends."""
-        found = self._container(namespace, pod, container)
-        if found is None:
-            return
-        async for line in found.follow():
-            yield line
-
-    def exec(
-        self, namespace: str, pod: str, container: str, argv: list[str]
-    ) -> tuple[int, bytes, bytes]:
-        """Run a command in a container: exit code, standard output, standard error.
-
-        Raises:
-            StatusError: the container does not run.
-        """
-        found = self._container(namespace, pod, container)
-        if found is None or not found.running:
-            raise internal_error(
-                f'unable to upgrade connection: container not found ("{container}")'
-            )
-        code, out, err, _ = found.execute(argv)
-        return code, out, err
+    def worker(self, namespace: str, pod: str) -> PodWorker | None:
+        """The pod of that name, None where it is not here."""
+        return self._by_name.get((namespace, pod))

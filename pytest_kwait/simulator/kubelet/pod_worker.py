@@ -12,6 +12,7 @@ from pytest_kwait.simulator.conditions import moment
 from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.container_starts import ContainerStarts
 from pytest_kwait.simulator.kubelet.environment import missing_volume
+from pytest_kwait.simulator.kubelet.network import Network
 from pytest_kwait.simulator.kubelet.pod_status import ENDED, PodStatus
 from pytest_kwait.simulator.kubelet.status import is_sidecar
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
@@ -57,6 +58,7 @@ class PodWorker:
         self._sandbox = False
         self._begun = False
         self._mount_delay = _MOUNT_FIRST
+        self.network = node.network if pod["spec"].get("hostNetwork") else Network()
         self.evicted: tuple[str, str] | None = None
         self._task: Generator[float | None, None, None] | None = None
         self._again = False

@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from pytest_kwait.simulator.kubelet.processes import Pause, Process, Surroundings, Write
+from pytest_kwait.simulator.kubelet.inputs import copy
+from pytest_kwait.simulator.kubelet.processes import Pause, Pipe, Process, Surroundings, Write
 
 __all__ = [
     "APPLETS",
     "FOREVER",
     "UNSIMULATED",
+    "Applet",
     "is_busybox_program",
 ]
 
@@ -130,15 +132,33 @@ def printf(_: Surroundings, args: list[str]) -> Process:
 
 
 def cat(around: Surroundings, args: list[str]) -> Process:
-    """Print files, or what stands at stdin."""
+    """Print files, or what stands or comes at stdin."""
     code = 0
     for name in args or ["-"]:
-        content = around.stdin if name == "-" else around.files.get(name)
+        content = around.files.get(name)
+        if name == "-":
+            if isinstance(around.stdin, Pipe):
+                yield from copy(around.stdin)
+                continue
+            content = around.stdin
         if content is None:
             yield _err(f"cat: can't open '{name}': No such file or directory\n")
             code = 1
         elif content:
             yield Write(1, content)
+    return code
+
+
+def mkdir(around: Surroundings, args: list[str]) -> Process:
+    """Make folders; `-p` is content with one that is there."""
+    flags = "".join(arg[1:] for arg in args if arg.startswith("-"))
+    code = 0
+    for name in (arg for arg in args if not arg.startswith("-")):
+        if "p" not in flags and (name in around.files or _is_directory(around, name)):
+            yield _err(f"mkdir: can't create directory '{name}': File exists\n")
+            code = 1
+        else:
+            around.files.setdefault(name.rstrip("/") + "/", b"")
     return code
 
 
@@ -184,7 +204,8 @@ def ls(around: Surroundings, args: list[str]) -> Process:
             yield _err(f"ls: {name}: No such file or directory\n")
             code = 1
         for entry in found:
-            yield _out(entry + "\n")
+            if entry:
+                yield _out(entry + "\n")
     return code
 
 
@@ -316,20 +337,24 @@ def forever(_: Surroundings, __: list[str]) -> Process:
 
 APPLETS: dict[str, Applet] = {
     "[": bracket, "cat": cat, "date": date, "echo": echo, "env": env, "false": false,
-    "hostname": hostname, "ls": ls, "mkdir": true, "printenv": env, "printf": printf, "pwd": pwd,
+    "hostname": hostname, "ls": ls, "mkdir": mkdir, "printenv": env, "printf": printf, "pwd": pwd,
     "rm": rm, "seq": seq, "sleep": sleep, "sync": true, "tail": tail, "test": test, "touch": touch,
     "true": true, "usleep": usleep, "whoami": whoami,
 }  # fmt: skip
 
 # Servers and displays: they run until they are killed.
 FOREVER = frozenset(
-    {"crond", "ftpd", "httpd", "inetd", "nc", "ntpd", "ping", "syslogd", "telnetd", "top", "watch"}
+    {"crond", "ftpd", "inetd", "ntpd", "ping", "syslogd", "telnetd", "top", "watch"}
 )
 APPLETS.update(dict.fromkeys(FOREVER, forever))
 
+# Programs that `launching` knows.
+ELSEWHERE = frozenset({"httpd", "nc", "tar"})
+
 # Programs of the busybox image that are known but do nothing here.
-UNSIMULATED = frozenset(
-    """
+UNSIMULATED = (
+    frozenset(
+        """
     [[ adjtimex ar arch arp arping ash awk base64 basename bc blkid bunzip2 busybox bzcat bzip2
     cal chattr chgrp chmod chown chpasswd chroot cksum clear cmp comm cp cpio crontab cut dd
     deluser df diff dirname dmesg dnsdomainname dos2unix du ed egrep expand expr factor fallocate
@@ -345,12 +370,15 @@ UNSIMULATED = frozenset(
     tr traceroute truncate tty ttysize udhcpc umount uname unexpand uniq unlink unlzma unxz unzip
     uptime users uudecode uuencode vi vlock w wc wget which who xargs xxd xz xzcat yes zcat
     """.split()  # noqa: SIM905 - a list of this length reads better as text
-) - set(APPLETS)
+    )
+    - set(APPLETS)
+    - ELSEWHERE
+)
 
 
 def is_busybox_program(name: str) -> bool:
     """Whether the busybox image has a program of this name, with or without a path before it."""
     folder, _, program = name.rpartition("/")
     return folder in ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin") and (
-        program in APPLETS or program in UNSIMULATED
+        program in APPLETS or program in UNSIMULATED or program in ELSEWHERE
     )

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.kubelet.inputs import read_line
 from pytest_kwait.simulator.kubelet.processes import (
     Effect,
     Job,
     Pause,
+    Pipe,
     Process,
     Surroundings,
     Write,
 )
-from pytest_kwait.simulator.kubelet.programs import APPLETS, UNSIMULATED
 from pytest_kwait.simulator.kubelet.shell_arithmetic import evaluate
 from pytest_kwait.simulator.kubelet.shell_builtins import BUILTINS, Exit, LoopControl
 from pytest_kwait.simulator.kubelet.shell_syntax import parse
@@ -41,9 +42,7 @@ from pytest_kwait.simulator.kubelet.shell_tree import (
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["SHELLS", "Shell", "run_program", "shell_of"]
-
-SHELLS = frozenset({"ash", "bash", "sh"})
+__all__ = ["Shell"]
 
 # A loop whose turn took no time waits this long, so that `while true; do true; done` costs no core.
 _IDLE_TURN = 0.01
@@ -75,15 +74,21 @@ class Shell:
         self.pending.append(signal)
         return True
 
-    def run(self, script: str) -> Process:
-        """Run a whole script; its exit code is what its last command or `exit` said."""
+    def run(self, script: str | Pipe) -> Process:
+        """Run a script, at once or line by line as it comes.
+
+        Its exit code is what its last command or `exit` said.
+        """
         try:
-            try:
-                tree = parse(script)
-            except ShellSyntaxError as error:
-                yield self._complain(f"syntax error: {error}")
-                return 2
-            yield from self._node(tree)
+            if isinstance(script, Pipe):
+                yield from self._converse(script)
+            else:
+                try:
+                    tree = parse(script)
+                except ShellSyntaxError as error:
+                    yield self._complain(f"syntax error: {error}")
+                    return 2
+                yield from self._node(tree)
         except Exit as end:
             self.status = end.code
         except LoopControl:
@@ -91,6 +96,28 @@ class Shell:
         if "EXIT" in self.traps:
             yield from self._trap("EXIT")
         return self.status
+
+    def _converse(self, source: Pipe) -> Generator[Effect, None, None]:
+        text = ""
+        while True:
+            if self.around.tty:
+                yield Write(2, b"> " if text else b"/ # ")
+            line = yield from read_line(source)
+            if not line:
+                return
+            text += line.decode(errors="replace")
+            try:
+                tree = parse(text)
+            except ShellSyntaxError as error:
+                if "unexpected end of file" in str(error):
+                    continue
+                yield self._complain(f"syntax error: {error}")
+                text, self.status = "", 2
+                if not self.around.tty:
+                    return
+                continue
+            text = ""
+            yield from self._node(tree)
 
     def _complain(self, text: str) -> Write:
         return Write(2, f"{self.name}: {text}\n".encode())
@@ -156,10 +183,7 @@ class Shell:
         return inner.status
 
     def _subshell(self) -> Shell:
-        around = Surroundings(
-            self.around.now, dict(self.around.env), self.around.files, self.around.hostname
-        )
-        return Shell(around, self.name, self.status, self.arguments)
+        return Shell(self.around.inner(), self.name, self.status, self.arguments)
 
     def _quietly(self, node: Node) -> Generator[Effect, None, None]:
         """Run a condition: its failure does not end a script under `set -e`."""
@@ -253,6 +277,9 @@ class Shell:
 
     def call(self, words: list[str]) -> Process:
         """Run a program that is none of the shell's own commands."""
+        # Programs may be shells: the two modules need each other.
+        from pytest_kwait.simulator.kubelet.launching import run_program
+
         return run_program(self.around, words, self.name)
 
     def _redirected(
@@ -358,39 +385,3 @@ class Shell:
 
     def _ended_group(self, script: Node) -> Generator[Effect, None, None]:
         yield from self._group(Group(script, subshell=True))
-
-
-def run_program(around: Surroundings, argv: list[str], complainer: str = "sh") -> Process:
-    """Run a program by its arguments as a shell would; 127 where there is none of that name."""
-    name = argv[0].rpartition("/")[2]
-    if name in SHELLS:
-        shell, script = shell_of(around, argv)
-        return (yield from shell.run(script))
-    if name == "busybox" and len(argv) > 1:
-        return (yield from run_program(around, argv[1:], complainer))
-    applet = APPLETS.get(name)
-    if applet is not None:
-        return (yield from applet(around, argv[1:]))
-    if name in UNSIMULATED:
-        yield Write(2, f"{name}: not simulated by the embedded kubelet\n".encode())
-        return 1
-    yield Write(2, f"{complainer}: {argv[0]}: not found\n".encode())
-    return 127
-
-
-def shell_of(around: Surroundings, argv: list[str]) -> tuple[Shell, str]:
-    """Return the shell that `sh -c SCRIPT…`, `sh FILE` or `sh` starts, and its script."""
-    flags, rest = "", argv[1:]
-    while rest and rest[0].startswith("-"):
-        flags += rest.pop(0)[1:]
-    around = Surroundings(around.now, dict(around.env), around.files, around.hostname, around.stdin)
-    if "c" in flags:
-        script = rest[0] if rest else ""
-        shell = Shell(around, rest[1] if len(rest) > 1 else argv[0], arguments=tuple(rest[2:]))
-    else:
-        script = (around.files.get(rest[0], b"") if rest else around.stdin).decode()
-        shell = Shell(around, argv[0], arguments=tuple(rest[1:]))
-    shell.errexit = "e" in flags
-    for index, value in enumerate(shell.arguments, start=1):
-        around.env[str(index)] = value
-    return shell, script

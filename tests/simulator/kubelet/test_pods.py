@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+from tests.simulator.kubelet.container_room import taken
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -598,16 +598,44 @@ def test_commands_run_in_the_container(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sh", "-c", "echo x > /f; sleep 99", container=variable))
     cluster.run(3)
     agent = _kubelet(cluster)
-    assert agent.exec(NAMESPACE, "p", "c", ["sh", "-c", "cat /f; echo $A; exit 3"]) == (
-        3,
-        b"x\n1\n",
-        b"",
-    )
-    assert agent.exec(NAMESPACE, "p", "c", ["cat", "/nope"])[0] == 1
-    assert agent.exec(NAMESPACE, "p", "c", ["sleep", "infinity"])[0] == 137
-    with pytest.raises(StatusError) as refused:
-        agent.exec(NAMESPACE, "p", "nope", ["true"])
-    assert refused.value.message.endswith('container not found ("nope")')
+
+    def run(*argv: str) -> Any:
+        return agent.run(NAMESPACE, "p", "c", list(argv), stdin=False, tty=False)
+
+    session = run("sh", "-c", "cat /f; echo $A; exit 3")
+    assert taken(session) == {1: b"x\n1\n", 2: b""}
+    assert session.outlet.code == 3
+    assert run("cat", "/nope").outlet.code == 1
+    assert run("sleep", "infinity").outlet.code is None
+    with pytest.raises(LookupError, match='container not found \\("nope"\\)'):
+        agent.run(NAMESPACE, "p", "nope", ["true"], stdin=False, tty=False)
+    with pytest.raises(LookupError, match=f"container c not found in pod nope_{NAMESPACE}"):
+        agent.attach(NAMESPACE, "nope", "c", stdin=False)
+
+
+def test_ports_are_the_pods(cluster: Cluster) -> None:
+    cluster.create("pods", "p", pod_spec("nc", "-ll", "-p", "80", "-e", "hostname"))
+    cluster.run(3)
+    agent = _kubelet(cluster)
+    address = cluster.get("pods", "p")["status"]["podIP"]
+    for session in (agent.network_of(NAMESPACE, "p").connect(80), agent.dial(address, 80)):
+        cluster.run(1)
+        assert taken(session)[1] == b"p\n"
+    assert agent.dial(address, 81) is None
+    assert agent.dial("192.0.2.1", 80) is None
+    with pytest.raises(LookupError, match=f'pod not found \\("nope_{NAMESPACE}"\\)'):
+        agent.network_of(NAMESPACE, "nope")
+
+
+def test_the_node_knows_what_runs(cluster: Cluster) -> None:
+    cluster.create("pods", "p", pod_spec("sleep", "9"))
+    cluster.create("pods", "over", pod_spec("true", restartPolicy="Never"))
+    cluster.run(3)
+    running = _kubelet(cluster).running_pods()
+    (found,) = running["items"]
+    assert found["metadata"]["name"] == "p"
+    assert [one["name"] for one in found["spec"]["containers"]] == ["c"]
+    assert _kubelet(cluster).counts() == {"created": 0, "exited": 1, "running": 1}
 
 
 def test_the_node_knows_its_pods(cluster: Cluster) -> None:

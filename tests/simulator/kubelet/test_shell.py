@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.processes import Job, Pause, Surroundings
+from pytest_kwait.simulator.kubelet.launching import run_program, shell_of
+from pytest_kwait.simulator.kubelet.processes import Job, Pause, Surroundings, Write
 from pytest_kwait.simulator.kubelet.programs import is_busybox_program
-from pytest_kwait.simulator.kubelet.shell import Shell, run_program, shell_of
+from pytest_kwait.simulator.kubelet.shell import Shell
 from pytest_kwait.simulator.kubelet.shell_syntax import ShellSyntaxError, parse
 
 # 2001-09-09T01:46:40Z
@@ -32,7 +33,7 @@ class Outcome:
                 self.pauses.append(effect.seconds)
                 if effect.seconds == math.inf:
                     return
-            elif not isinstance(effect, Job):
+            elif isinstance(effect, Write):
                 text = effect.data.decode()
                 self.out, self.err = (
                     (self.out + text, self.err)
