@@ -47,9 +47,10 @@ def check_job_status(new: Obj, old: Obj, found: Findings) -> None:
     if ended and status.get("terminating", 0) > 0:
         text = "terminating>0 is invalid for finished job"
         found.invalid("status.terminating", status["terminating"], text)
-    if {"ready", "active"} & changed and status.get("ready", 0) > status.get("active", 0):
+    ready = status.get("ready") if {"ready", "active"} & changed else None
+    if ready is not None and ready > status.get("active", 0):
         text = "cannot set more ready pods than active"
-        found.invalid("status.ready", status["ready"], text)
+        found.invalid("status.ready", ready, text)
     if "SuccessCriteriaMet" in holds:
         for other, shown in (("Failed", "Failed"), ("FailureTarget", "FailureTarget")):
             if other in holds:
