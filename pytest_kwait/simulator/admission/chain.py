@@ -17,6 +17,7 @@ from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
 from pytest_kwait.simulator.admission.service_account import ServiceAccount
+from pytest_kwait.simulator.admission.validating_policy import ValidatingPolicies
 from pytest_kwait.simulator.admission.validating_webhook import ValidatingWebhook
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Admission:
     def __init__(self, api: ClusterApi) -> None:
         self._lifecycle = NamespaceLifecycle(api)
         self._mutating, self._validating = MutatingWebhook(api), ValidatingWebhook(api)
+        self._policies = ValidatingPolicies(api)
         self._plugins: tuple[Plugin, ...] = (
             self._lifecycle,
             LimitRanger(api),
@@ -44,6 +46,7 @@ class Admission:
             Priority(api),
             DefaultTolerationSeconds(),
             self._mutating,
+            self._policies,
             self._validating,
             ResourceQuota(api),
         )
@@ -92,7 +95,8 @@ class Admission:
         """As `validate` for the content of a subresource.
 
         Raises:
-            StatusError: a webhook refuses it.
+            StatusError: a policy or a webhook refuses it.
             Unanswered: webhooks are to be asked first.
         """
+        self._policies.validate(attributes)
         self._validating.validate(attributes)

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["InvalidReview", "Verdict", "denial", "review_of", "review_version", "verdict_of"]
+__all__ = [
+    "InvalidReview",
+    "Verdict",
+    "denial",
+    "object_of",
+    "request_of",
+    "review_of",
+    "review_version",
+    "verdict_of",
+]
 
 _VERSIONS = ("v1", "v1beta1")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
@@ -61,18 +70,23 @@ def review_version(hook: Hook) -> str:
 
 def review_of(hook: Hook, attributes: Attributes) -> Obj:
     """The `request` of the review, still without a UID."""
+    return request_of(hook.kind, attributes)
+
+
+def request_of(kind: Kind, attributes: Attributes) -> Obj:
+    """A request as it is told of, with objects in the version `kind`."""
     asked = attributes.requested or attributes.kind
     caller = attributes.caller
-    shown, told = attributes.content or hook.kind, attributes.content or asked
+    shown, told = attributes.content or kind, attributes.content or asked
     request: Obj = {
         "kind": _named(shown, "kind", shown.kind),
-        "resource": _named(hook.kind, "resource", hook.kind.plural),
+        "resource": _named(kind, "resource", kind.plural),
         "requestKind": _named(told, "kind", told.kind),
         "requestResource": _named(asked, "resource", asked.plural),
         "operation": attributes.operation,
         "userInfo": caller.identity.info(),
-        "object": _shown(shown, attributes.obj),
-        "oldObject": _shown(shown, attributes.old),
+        "object": object_of(shown, attributes.obj),
+        "oldObject": object_of(shown, attributes.old),
         "dryRun": caller.dry_run,
         "options": _options(attributes),
     }
@@ -89,7 +103,8 @@ def _named(kind: Kind, field: str, name: str) -> Obj:
     return {"group": kind.group, "version": kind.version, field: name}
 
 
-def _shown(kind: Kind, obj: Obj | None) -> Obj | None:
+def object_of(kind: Kind, obj: Obj | None) -> Obj | None:
+    """An object as it is told of, in the version `kind`; None stays None."""
     if obj is None:
         return None
     return {"kind": kind.kind, "apiVersion": kind.api_version, **view(kind, obj)}

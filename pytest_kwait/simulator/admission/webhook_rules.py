@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["GROUP", "Hook", "hooks_for"]
+__all__ = ["GROUP", "Hook", "hooks_for", "wanted_kind"]
 
 GROUP = "admissionregistration.k8s.io"
 """The group of the configurations, which no webhook is asked about."""
@@ -73,13 +73,31 @@ def hooks_for(api: ClusterApi, resource: str, attributes: Attributes) -> Iterato
     for configuration in api.list(resource):
         version = configuration["metadata"]["resourceVersion"]
         for index, webhook in enumerate(configuration.get("webhooks", ())):
-            kind = _wanted(api, webhook, attributes)
-            if kind is not None:
+            kind = wanted_kind(api, webhook, attributes)
+            if kind is not None and _holds(api, webhook, attributes, kind):
                 identity = f"{name_of(configuration)}/{version}/{index}"
                 yield Hook(identity, webhook, kind)
 
 
-def _wanted(api: ClusterApi, webhook: Obj, attributes: Attributes) -> Kind | None:
+def _holds(api: ClusterApi, webhook: Obj, attributes: Attributes, kind: Kind) -> bool:
+    """Whether the match conditions hold.
+
+    Raises:
+        StatusError: 403, one has no value, and the webhook may not be left out.
+    """
+    conditions = webhook.get("matchConditions")
+    if not conditions:
+        return True
+    # Not at import: the expressions' library is loaded where one is met.
+    from pytest_kwait.simulator.admission.admission_expressions import Situation
+
+    unmet, failure = Situation(api, attributes, kind).unmet(conditions)
+    if not unmet and failure and webhook.get("failurePolicy") != "Ignore":
+        raise attributes.forbidden(failure)
+    return not unmet and not failure
+
+
+def wanted_kind(api: ClusterApi, webhook: Obj, attributes: Attributes) -> Kind | None:
     """The version that the webhook wants to see; None if it does not want to see anything."""
     if not _in_namespaces(api, webhook, attributes) or not _of_objects(webhook, attributes):
         return None

@@ -68,9 +68,14 @@ def with_identity(schema: Obj) -> Obj:
 
 
 class ObjectTypes:
-    """The types of one schema, with the messages that they are made of."""
+    """The types of one schema, with the messages that they are made of.
 
-    def __init__(self) -> None:
+    Args:
+        verbatim: whether fields keep their names, which expressions can write as they are.
+    """
+
+    def __init__(self, *, verbatim: bool = False) -> None:
+        self._verbatim = verbatim
         self._file = descriptor_pb2.FileDescriptorProto(
             name="objects.proto",
             package="object",
@@ -119,7 +124,7 @@ class ObjectTypes:
         name = f"Type{self._count}"
         fields: list[tuple[str, str]] = []
         for field, inner in (schema.get("properties") or {}).items():
-            shown, kind = escaped(field), self.name_of(inner)
+            shown, kind = field if self._verbatim else escaped(field), self.name_of(inner)
             if shown and kind:
                 fields.append((shown, kind))
         message = self._file.message_type.add(name=name)

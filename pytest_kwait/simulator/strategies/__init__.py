@@ -62,6 +62,11 @@ STRATEGIES = {
     "services": ("services", "ServiceStrategy"),
     "statefulsets.apps": ("workloads", "StatefulSetStrategy"),
     "storageclasses.storage.k8s.io": ("storage", "StorageClassStrategy"),
+    "validatingadmissionpolicies.admissionregistration.k8s.io": ("policies", "PolicyStrategy"),
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": (
+        "policies",
+        "PolicyBindingStrategy",
+    ),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks", "WebhookStrategy"),
     "volumeattachments.storage.k8s.io": ("storage", "AttachmentStrategy"),
     "volumeattributesclasses.storage.k8s.io": ("ranges", "AttributeStrategy"),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.status_error import (
     duplicate,
-    forbidden_field,
     invalid_value,
     not_supported,
     required,
 )
 from pytest_kwait.simulator.strategies.generic import Strategy
+from pytest_kwait.simulator.strategies.match_conditions import condition_errors
 from pytest_kwait.simulator.validation import name_errors, selector_errors
 from pytest_kwait.simulator.webhook_targets import service_errors, url_errors
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["WebhookStrategy"]
+__all__ = ["WebhookStrategy", "rule_errors"]
 
 _VERSIONS = ("v1", "v1beta1")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -32,18 +32,13 @@ _CHOICES = {
     "failurePolicy": ("Fail", "Ignore"),
     "matchPolicy": ("Equivalent", "Exact"),
 }
-_NO_CEL = "the embedded cluster evaluates no CEL expressions"
 
 
 class WebhookStrategy(Strategy):
     """The strategy of both kinds of configurations."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Every webhook can be asked, and knows when.
-
-        Match conditions are CEL expressions, for which there is no small library: they are refused
-        instead of being passed over.
-        """
+        """Every webhook can be asked, and knows when."""
         errors: list[FieldError] = []
         names: set[str] = set()
         for index, webhook in enumerate(obj.get("webhooks", ())):
@@ -59,7 +54,7 @@ class WebhookStrategy(Strategy):
 def _webhook_errors(webhook: Obj, at: str) -> list[FieldError]:
     errors = _name_errors(webhook.get("name", ""), f"{at}.name")
     for index, rule in enumerate(webhook.get("rules", ())):
-        errors += _rule_errors(rule, f"{at}.rules[{index}]")
+        errors += rule_errors(rule, f"{at}.rules[{index}]")
     for field, choices in _CHOICES.items():
         if webhook.get(field, choices[0]) not in choices:
             errors.append(not_supported(f"{at}.{field}", webhook[field], choices))
@@ -79,8 +74,7 @@ def _webhook_errors(webhook: Obj, at: str) -> list[FieldError]:
     if policy not in ("IfNeeded", "Never"):
         errors.append(not_supported(f"{at}.reinvocationPolicy", policy, ("IfNeeded", "Never")))
     errors += _client_errors(webhook.get("clientConfig", {}), f"{at}.clientConfig")
-    if webhook.get("matchConditions"):
-        errors.append(forbidden_field(f"{at}.matchConditions", _NO_CEL))
+    errors += condition_errors(webhook.get("matchConditions") or [], f"{at}.matchConditions")
     return errors
 
 
@@ -96,7 +90,8 @@ def _name_errors(name: str, at: str) -> list[FieldError]:
     return []
 
 
-def _rule_errors(rule: Obj, at: str) -> list[FieldError]:
+def rule_errors(rule: Obj, at: str) -> list[FieldError]:
+    """What is wrong with a rule that says which requests are meant."""
     errors: list[FieldError] = []
     for field, others in (
         ("operations", "operations"),

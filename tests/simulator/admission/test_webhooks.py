@@ -334,12 +334,3 @@ def test_status_is_shown_where_it_is_asked_for(api: ClusterApi) -> None:
     webhooks.write(lambda who: api.update("jobs.batch", changed, subresource="status", caller=who))
     ((_, request),) = webhooks.asked
     assert request["subResource"] == request["requestSubResource"] == "status"
-
-
-def test_conditions_are_refused_and_not_passed_over(api: ClusterApi) -> None:
-    with pytest.raises(StatusError) as error:
-        configure(api, matchConditions=[{"name": "c", "expression": "true"}])
-    assert error.value.message == (
-        'ValidatingWebhookConfiguration.admissionregistration.k8s.io "w" is invalid: '
-        "webhooks[0].matchConditions: Forbidden: the embedded cluster evaluates no CEL expressions"
-    )

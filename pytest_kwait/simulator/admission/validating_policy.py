@@ -1,0 +1,189 @@
+"""ValidatingAdmissionPolicy: expressions that say what may not be stored.
+
+Source: k8s.io/apiserver pkg/admission/plugin/policy/validating.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.webhook_rules import GROUP, wanted_kind
+from pytest_kwait.simulator.objects import labels_of, name_of
+from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.admission.admission_expressions import Situation
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["ValidatingPolicies"]
+
+_POLICIES = f"validatingadmissionpolicies.{GROUP}"
+_BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
+_CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
+_NO_PARAMS = (
+    "failed to configure binding: no params found for policy binding with `Deny` "
+    "parameterNotFoundAction"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Denial:
+    """What one binding of a policy has against a request."""
+
+    reason: str
+    text: str
+
+
+class ValidatingPolicies(Plugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def validate(self, attributes: Attributes) -> None:
+        """Hold the request to all policies that are bound to it; the first denial counts.
+
+        Raises:
+            StatusError: one denies it.
+        """
+        if not self._api.store.count(_BINDINGS) or attributes.kind.group == GROUP:
+            return
+        refusal: StatusError | None = None
+        policies = {name_of(policy): policy for policy in self._api.list(_POLICIES)}
+        for binding in self._api.list(_BINDINGS):
+            policy = policies.get(binding["spec"].get("policyName", ""))
+            if policy is None:
+                continue
+            said = (
+                f"ValidatingAdmissionPolicy '{name_of(policy)}' with binding '{name_of(binding)}'"
+            )
+            for denial in self._denials(policy["spec"], binding["spec"], attributes):
+                actions = binding["spec"].get("validationActions") or ()
+                if "Warn" in actions:
+                    attributes.caller.warn(f"Validation failed for {said}: {denial.text}")
+                if "Deny" in actions and refusal is None:
+                    refusal = _refusal(attributes, denial, f"{said} denied request: {denial.text}")
+        if refusal is not None:
+            raise refusal
+
+    def _denials(self, policy: Obj, binding: Obj, attributes: Attributes) -> Iterator[_Denial]:
+        kind = self._matched(policy.get("matchConstraints") or {}, attributes)
+        if kind is None:
+            return
+        limits: Obj | None = binding.get("matchResources")
+        if limits is not None and not self._within(limits, attributes):
+            return
+        found = self._params(policy, binding, attributes)
+        if isinstance(found, str):
+            if policy.get("failurePolicy", "Fail") == "Fail":
+                yield _Denial("Invalid", found)
+            return
+        # Not at import: the expressions' library is loaded where one is met.
+        from pytest_kwait.simulator.admission.admission_expressions import Situation
+
+        variables = {one["name"]: one["expression"] for one in policy.get("variables") or ()}
+        for params in found:
+            situation = Situation(self._api, attributes, kind, variables, params)
+            unmet, failure = situation.unmet(policy.get("matchConditions") or [])
+            if unmet:
+                continue
+            if failure:
+                if policy.get("failurePolicy", "Fail") == "Fail":
+                    yield _Denial("Invalid", failure)
+                continue
+            yield from _broken(policy, situation)
+
+    def _matched(self, constraints: Obj, attributes: Attributes) -> Kind | None:
+        """The version of the kind that a policy is held against, None where it is not."""
+        excluded = constraints.get("excludeResourceRules") or []
+        for rule in excluded:
+            named = rule.get("resourceNames") or []
+            if (not named or attributes.name in named) and wanted_kind(
+                self._api, {"rules": [rule]}, attributes
+            ):
+                return None
+        rules = [
+            rule
+            for rule in constraints.get("resourceRules") or ()
+            if not rule.get("resourceNames") or attributes.name in rule["resourceNames"]
+        ]
+        return wanted_kind(self._api, {**constraints, "rules": rules}, attributes)
+
+    def _within(self, limits: Obj, attributes: Attributes) -> bool:
+        everything = {
+            "operations": ["*"],
+            "apiGroups": ["*"],
+            "apiVersions": ["*"],
+            "resources": ["*/*"],
+        }
+        rules = limits.get("resourceRules") or [everything]
+        return self._matched({**limits, "resourceRules": rules}, attributes) is not None
+
+    def _params(self, policy: Obj, binding: Obj, attributes: Attributes) -> list[Obj | None] | str:
+        """The parameters that a policy is held with, one after the other; a text says why not."""
+        wanted, reference = policy.get("paramKind"), binding.get("paramRef")
+        if wanted is None or reference is None:
+            return [None]
+        kind = self._api.kinds.of_kind(wanted["apiVersion"], wanted["kind"])
+        if kind is None:
+            return (
+                f"failed to configure policy: failed to find resource referenced by paramKind: "
+                f"'{wanted['apiVersion']}, Kind={wanted['kind']}'"
+            )
+        namespace = reference.get("namespace") or (attributes.namespace if kind.namespaced else "")
+        found: list[Obj | None] = []
+        for obj in self._api.list(kind.qualified, namespace or None):
+            named = reference.get("name")
+            if (
+                name_of(obj) == named
+                if named
+                else matches(reference.get("selector") or {}, labels_of(obj))
+            ):
+                found.append(obj)
+        if found:
+            return found
+        if reference.get("parameterNotFoundAction") == "Allow":
+            return []
+        return _NO_PARAMS
+
+
+def _broken(policy: Obj, situation: Situation) -> Iterator[_Denial]:
+    """The validations that do not hold."""
+    from pytest_kwait.simulator.cel.expressions import EvaluationError
+
+    for validation in policy.get("validations") or ():
+        text: str = validation["expression"]
+        try:
+            if situation.evaluate(text) is True:
+                continue
+            message = validation.get("message", "").strip() or f"failed expression: {text.strip()}"
+        except EvaluationError as error:
+            if policy.get("failurePolicy", "Fail") == "Fail":
+                yield _Denial("Invalid", f"expression '{text}' resulted in error: {error}")
+            continue
+        if validation.get("messageExpression"):
+            try:
+                said = situation.evaluate(validation["messageExpression"])
+            except EvaluationError:
+                said = ""
+            if isinstance(said, str) and said.strip() and "\n" not in said.strip():
+                message = said.strip()
+        yield _Denial(validation.get("reason") or "Invalid", message)
+
+
+def _refusal(attributes: Attributes, denial: _Denial, text: str) -> StatusError:
+    forbidden = attributes.forbidden(text)
+    details = {**(forbidden.details or {}), "causes": [{"message": text}]}
+    code = _CODES.get(denial.reason, 422)
+    return StatusError(code, denial.reason, forbidden.message, details)

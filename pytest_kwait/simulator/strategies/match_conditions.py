@@ -1,0 +1,63 @@
+"""Conditions under which webhooks and policies are asked: expressions with names.
+
+Source: k8s.io/kubernetes pkg/apis/admissionregistration/validation/validation.go, func
+validateMatchConditions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.formats import label_key_texts
+from pytest_kwait.simulator.status_error import FieldError, duplicate, invalid_value, required
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["condition_errors"]
+
+_MOST = 64
+
+
+def condition_errors(
+    conditions: list[Obj],
+    at: str,
+    variables: Mapping[str, Obj] | None = None,
+    *,
+    params: bool = False,
+) -> list[FieldError]:
+    """What is wrong with conditions.
+
+    Args:
+        conditions: the conditions.
+        at: where they stand.
+        variables: those of the policy, with what is known of their types.
+        params: whether there are parameters.
+    """
+    errors: list[FieldError] = []
+    if len(conditions) > _MOST:
+        text = f"Too many: {len(conditions)}: must have at most {_MOST} items"
+        errors.append(FieldError("FieldValueTooMany", at, text))
+    names: set[str] = set()
+    for index, condition in enumerate(conditions):
+        where = f"{at}[{index}]"
+        name, text = condition.get("name", ""), condition.get("expression", "")
+        if not text.strip():
+            errors.append(required(f"{where}.expression"))
+        else:
+            # Not at import: the expressions' library is loaded where one is met.
+            from pytest_kwait.simulator.admission.admission_expressions import compile_fault
+
+            fault, _ = compile_fault(text, "bool", variables or {}, params=params)
+            if fault:
+                errors.append(invalid_value(f"{where}.expression", text, fault))
+        if not name:
+            errors.append(required(f"{where}.name"))
+        else:
+            errors += [invalid_value(f"{where}.name", name, why) for why in label_key_texts(name)]
+        if name and name in names:
+            errors.append(duplicate(f"{where}.name", name))
+        names.add(name)
+    return errors

@@ -1,0 +1,186 @@
+"""Admission policies and their bindings.
+
+Source: k8s.io/kubernetes pkg/apis/admissionregistration/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.formats import label_key_texts
+from pytest_kwait.simulator.status_error import duplicate, invalid_value, not_supported, required
+from pytest_kwait.simulator.strategies.generic import Strategy
+from pytest_kwait.simulator.strategies.match_conditions import condition_errors
+from pytest_kwait.simulator.strategies.webhooks import rule_errors
+from pytest_kwait.simulator.validation import selector_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import FieldError
+
+__all__ = ["PolicyBindingStrategy", "PolicyStrategy"]
+
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_ACTIONS = ("Audit", "Deny", "Warn")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NOTHING = "validations or auditAnnotations must contain at least one item"
+
+
+class PolicyStrategy(Strategy):
+    """ValidatingAdmissionPolicies."""
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """Expressions can be compiled, and it is said what they are about."""
+        return [*_policy_errors(obj.get("spec") or {})]
+
+
+class PolicyBindingStrategy(Strategy):
+    """ValidatingAdmissionPolicyBindings."""
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """A policy is named, with what follows where it is broken."""
+        return [*_binding_errors(obj.get("spec") or {})]
+
+
+def _policy_errors(spec: Obj) -> Iterator[FieldError]:
+    policy = spec.get("failurePolicy", "Fail")
+    if policy not in ("Fail", "Ignore"):
+        yield not_supported("spec.failurePolicy", policy, ("Fail", "Ignore"))
+    kind: Obj | None = spec.get("paramKind")
+    if kind is not None:
+        for field in ("apiVersion", "kind"):
+            if not kind.get(field):
+                yield required(f"spec.paramKind.{field}")
+    constraints: Obj | None = spec.get("matchConstraints")
+    if constraints is None:
+        yield required("spec.matchConstraints")
+    else:
+        if not constraints.get("resourceRules"):
+            yield required("spec.matchConstraints.resourceRules")
+        yield from _match_errors(constraints, "spec.matchConstraints")
+    variables: dict[str, Obj] = {}
+    for index, variable in enumerate(spec.get("variables") or ()):
+        yield from _variable_errors(
+            variable, variables, kind is not None, f"spec.variables[{index}]"
+        )
+    conditions = spec.get("matchConditions") or []
+    yield from condition_errors(
+        conditions, "spec.matchConditions", variables, params=kind is not None
+    )
+    validations, notes = spec.get("validations") or [], spec.get("auditAnnotations") or []
+    if not validations and not notes:
+        yield required("spec.validations", _NOTHING)
+        yield required("spec.auditAnnotations", _NOTHING)
+    for index, validation in enumerate(validations):
+        at = f"spec.validations[{index}]"
+        yield from _validation_errors(validation, variables, kind is not None, at)
+    for index, note in enumerate(notes):
+        at = f"spec.auditAnnotations[{index}]"
+        yield from _expression_errors(note, "valueExpression", "", variables, kind is not None, at)
+
+
+def _match_errors(constraints: Obj, at: str) -> Iterator[FieldError]:
+    for field in ("namespaceSelector", "objectSelector"):
+        yield from selector_errors(constraints.get(field) or {}, f"{at}.{field}")
+    for field in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(constraints.get(field) or ()):
+            yield from rule_errors(rule, f"{at}.{field}[{index}]")
+    policy = constraints.get("matchPolicy", "Equivalent")
+    if policy not in ("Equivalent", "Exact"):
+        yield not_supported(f"{at}.matchPolicy", policy, ("Equivalent", "Exact"))
+
+
+def _expression_errors(
+    holder: Obj, field: str, wanted: str, variables: dict[str, Obj], params: bool, at: str
+) -> Iterator[FieldError]:
+    # Not at import: the expressions' library is loaded where one is met.
+    from pytest_kwait.simulator.admission.admission_expressions import compile_fault
+
+    text = holder.get(field, "")
+    fault, found = compile_fault(text, wanted, variables, params=params)
+    if fault:
+        yield invalid_value(f"{at}.{field}", text, fault)
+    if _IDENTIFIER.fullmatch(holder.get("name", "")):
+        variables.setdefault(holder["name"], found)
+
+
+def _variable_errors(
+    variable: Obj, variables: dict[str, Obj], params: bool, at: str
+) -> Iterator[FieldError]:
+    name = variable.get("name", "")
+    if not name:
+        yield required(f"{at}.name", "name is not specified")
+    elif not _IDENTIFIER.fullmatch(name):
+        yield invalid_value(f"{at}.name", name, "must be a valid CEL identifier")
+    if name and name in variables:
+        yield duplicate(f"{at}.name", name)
+    if not variable.get("expression", "").strip():
+        yield required(f"{at}.expression", "expression is not specified")
+    else:
+        yield from _expression_errors(variable, "expression", "", variables, params, at)
+
+
+def _validation_errors(
+    validation: Obj, variables: dict[str, Obj], params: bool, at: str
+) -> Iterator[FieldError]:
+    text, message = validation.get("expression", "").strip(), validation.get("message", "")
+    if not text:
+        yield required(f"{at}.expression", "expression is not specified")
+    else:
+        yield from _expression_errors(validation, "expression", "bool", variables, params, at)
+    if validation.get("messageExpression", "").strip():
+        yield from _expression_errors(
+            validation, "messageExpression", "string", variables, params, at
+        )
+    if message and not message.strip():
+        yield invalid_value(f"{at}.message", message, "must be non-empty if specified")
+    elif "\n" in message.strip():
+        yield invalid_value(f"{at}.message", message, "must not contain line breaks")
+    elif "\n" in text and not message:
+        why = "message must be specified if expression contains line breaks"
+        yield required(f"{at}.message", why)
+    reason = validation.get("reason")
+    if reason is not None and reason not in _REASONS:
+        yield not_supported(f"{at}.reason", reason, _REASONS)
+
+
+def _binding_errors(spec: Obj) -> Iterator[FieldError]:
+    name = spec.get("policyName", "")
+    if not name:
+        yield required("spec.policyName")
+    else:
+        for why in label_key_texts(name):
+            yield invalid_value("spec.policyName", name, why)
+    reference: Obj | None = spec.get("paramRef")
+    if reference is not None:
+        given = [field for field in ("name", "selector") if reference.get(field) is not None]
+        if not given:
+            yield required("spec.paramRef", "one of name or selector must be specified")
+        elif len(given) > 1:
+            why = "name and selector are mutually exclusive"
+            yield invalid_value("spec.paramRef.name", reference["name"], why)
+        action, at = reference.get("parameterNotFoundAction"), "spec.paramRef"
+        if action is None:
+            yield required(f"{at}.parameterNotFoundAction")
+        elif action not in ("Deny", "Allow"):
+            yield not_supported(f"{at}.parameterNotFoundAction", action, ("Deny", "Allow"))
+    if spec.get("matchResources") is not None:
+        yield from _match_errors(spec["matchResources"], "spec.matchResources")
+    actions: list[str] = spec.get("validationActions") or []
+    if not actions:
+        why = "at least one validation action is required"
+        yield required("spec.validationActions", why)
+    for index, action in enumerate(actions):
+        if action not in _ACTIONS:
+            yield not_supported(f"spec.validationActions[{index}]", action, _ACTIONS)
+        elif action in actions[:index]:
+            yield duplicate(f"spec.validationActions[{index}]", action)
+    if {"Deny", "Warn"} <= set(actions):
+        why = (
+            "must not contain both Deny and Warn (repeating the same validation failure "
+            "information in the API response and headers serves no purpose)"
+        )
+        yield invalid_value("spec.validationActions", actions, why)
