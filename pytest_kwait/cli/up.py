@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import shlex
 import signal
@@ -40,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="port to serve on (default: any that is free)",
     )
     parser.add_argument(
+        "--address",
+        metavar="IP",
+        default="",
+        help="address to serve on, 0.0.0.0 for all of this machine's (default: loopback alone)",
+    )
+    parser.add_argument(
         "--time",
         choices=("fast", "real"),
         default="fast",
@@ -68,6 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Start the cluster; end it with Ctrl-C, or leave it running with `--detach`."""
     _check("--nodes", arguments.nodes, 1, _MOST_NODES)
     _check("--port", arguments.port, 0, 65535)
+    outside = _outside(arguments.address)
     contexts = _users(arguments)
     running = Running(_writable(arguments.kubeconfig))
     running.claim()
@@ -83,11 +91,14 @@ def run(arguments: argparse.Namespace) -> int:
             port=arguments.port,
             token_file=arguments.token_auth_file,
             users=arguments.user,
+            address=arguments.address,
             owned=not arguments.detach,
         )
         try:
             running.note(process.pid)
             _tell(running, arguments, contexts)
+            if outside:
+                print(outside, file=sys.stderr, flush=True)
             if arguments.detach:
                 process.leave()
                 return 0
@@ -145,6 +156,24 @@ def _tell(running: Running, arguments: argparse.Namespace, contexts: list[str]) 
     if contexts:
         print(f"further contexts: {', '.join(contexts)}", file=sys.stderr, flush=True)
     print(f"export KUBECONFIG={shlex.quote(str(running.kubeconfig))}", flush=True)
+
+
+def _outside(address: str) -> str:
+    """What listening on `address` opens; empty for loopback."""
+    if not address:
+        return ""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        why = "an IP address of this machine, 0.0.0.0 or :: for all of them"
+        raise InvalidArgument("--address", address, why) from None
+    if found.is_loopback:
+        return ""
+    where = "every address of this machine" if found.is_unspecified else address
+    return (
+        f"open to others: whoever reaches {where} can connect, read /version and /healthz, and do "
+        "everything with the token in the kubeconfig"
+    )
 
 
 def _check(what: str, value: int, least: int, most: int) -> None:

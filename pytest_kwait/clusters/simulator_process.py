@@ -40,6 +40,7 @@ class SimulatorProcess:
         time: `fast` for controllers ten times as fast as real ones.
         port: the port that it serves on; 0 for any that is free.
         token_file: further users and their tokens, as kube-apiserver reads them.
+        address: where it listens; loopback alone by default.
         users: `NAME` or `NAME=GROUP,...` of users who get a client certificate.
         owned: whether it is to end together with this process.
         folder: what it removes then, as this process may not get to it; None for nothing.
@@ -60,6 +61,7 @@ class SimulatorProcess:
         port: int = 0,
         token_file: Path | None = None,
         users: Sequence[str] = (),
+        address: str = "",
         owned: bool = True,
         folder: Path | None = None,
         command: Sequence[str] = _COMMAND,
@@ -75,6 +77,8 @@ class SimulatorProcess:
             *("--nodes", str(nodes), "--time", time, "--port", str(port)),
             *("--kubeconfig", str(kubeconfig), "--ready-fd", str(ready_end)),
         ]
+        if address:
+            arguments += ["--address", address]
         if token_file is not None:
             arguments += ["--token-auth-file", str(token_file)]
         for user in users:

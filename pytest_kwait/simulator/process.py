@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ipaddress
 import os
 import resource
 import secrets
 import shutil
 import signal
+import socket
 import sys
 from asyncio.sslproto import SSLProtocol
 from pathlib import Path
@@ -32,7 +34,7 @@ from pytest_kwait.simulator.users import User
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main", "serve"]
+__all__ = ["HOST", "main", "reached_as", "serve"]
 
 HOST = "127.0.0.1"
 _READY_LIMIT = 30.0
@@ -50,9 +52,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         default="fast",
         help="whether the controllers' constants are a tenth of Kubernetes' own (default: fast)",
     )
-    parser.add_argument(
-        "--port", type=int, default=0, help="port on loopback (default: a free one)"
-    )
+    parser.add_argument("--port", type=int, default=0, help="port (default: a free one)")
+    parser.add_argument("--address", default=HOST, help="where to listen (default: loopback)")
     parser.add_argument("--kubeconfig", type=Path, required=True, help="the file to write")
     parser.add_argument("--token-auth-file", type=Path, help="further users and their tokens")
     parser.add_argument(
@@ -66,6 +67,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--nodes must not be negative")
     if not 0 <= arguments.port <= 65535:
         parser.error("--port must be between 0 and 65535")
+    try:
+        arguments.hosts = reached_as(arguments.address)
+    except ValueError as error:
+        parser.error(f"--address: {error}")
     file = arguments.token_auth_file
     try:
         arguments.tokens = {} if file is None else read_token_file(file)
@@ -76,6 +81,28 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     except ValueError as error:
         parser.error(f"--user: {error}")
     return arguments
+
+
+def reached_as(address: str) -> list[str]:
+    """The hosts that a server is known by which listens on `address`, the best one first.
+
+    Raises:
+        ValueError: it is no IP address.
+    """
+    found = ipaddress.ip_address(address)
+    if not found.is_unspecified:
+        return list(dict.fromkeys((address, HOST)))
+    own = [HOST, "::1"] if found.version == 6 else [HOST]
+    try:
+        others = socket.getaddrinfo(socket.gethostname(), None, proto=socket.IPPROTO_TCP)
+    except OSError:
+        others = []
+    names = [socket.gethostname(), *(str(other[4][0]).partition("%")[0] for other in others)]
+    return list(dict.fromkeys((*own, *names)))
+
+
+def _place(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def serve(arguments: argparse.Namespace) -> int:
@@ -89,7 +116,8 @@ async def serve(arguments: argparse.Namespace) -> int:
     if arguments.owner_fd is not None:
         _follow_owner(loop, arguments.owner_fd, ended)
     api = ClusterApi(SimClock(FAST if arguments.time == "fast" else REAL))
-    authority = Authority(HOST, "localhost", "kubernetes", "kubernetes.default")
+    hosts = arguments.hosts
+    authority = Authority(*hosts, "localhost", "kubernetes", "kubernetes.default")
     api.root_ca = authority.pem
     api.bootstrap()
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
@@ -97,14 +125,16 @@ async def serve(arguments: argparse.Namespace) -> int:
     credentials = Credentials({**arguments.tokens, **own})
     server = ApiServer(api, credentials)
     try:
-        port = await server.start(HOST, arguments.port, authority.tls)
+        port = await server.start(arguments.address, arguments.port, authority.tls)
     except OSError as error:
-        sys.stderr.write(f"cannot listen on {HOST}:{arguments.port}: {error.strerror}\n")
+        sys.stderr.write(
+            f"cannot listen on {_place(arguments.address, arguments.port)}: {error.strerror}\n"
+        )
         return 1
     start_all(api, nodes=arguments.nodes)
     try:
         await _nodes_ready(api, arguments.nodes)
-        url = f"https://{HOST}:{port}"
+        url = f"https://{_place(hosts[0], port)}"
         tokens = {"kwait-admin": admin, "kwait-powerless": powerless}
         for token, user in arguments.tokens.items():
             tokens.setdefault(user.name, token)

@@ -356,3 +356,35 @@ def test_two_at_the_same_moment_do_not_share_a_kubeconfig(
     assert capsys.readouterr().err == (
         f"kwait up: another `kwait up` is taking kubeconfig {record.kubeconfig} at this moment\n"
     )
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize(
+    ("address", "where"), [("0.0.0.0", "every address of this machine"), ("192.0.2.1", "192.0.2.1")]
+)
+def test_listening_elsewhere_says_what_that_opens(
+    file: Path, capsys: pytest.CaptureFixture[str], address: str, where: str
+) -> None:
+    assert main(["up", "--detach", "--kubeconfig", str(file), "--address", address]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"open to others: whoever reaches {where} can connect, read /version and /healthz, and do "
+        "everything with the token in the kubeconfig"
+    )
+    assert main(["down", "--kubeconfig", str(file)]) == 0
+
+
+@pytest.mark.usefixtures("ready")
+def test_listening_on_loopback_opens_nothing(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--detach", "--kubeconfig", str(file), "--address", "127.0.0.2"]) == 0
+    assert "open to others" not in capsys.readouterr().err
+    assert main(["down", "--kubeconfig", str(file)]) == 0
+
+
+def test_an_address_is_an_ip_address(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--kubeconfig", str(file), "--address", "example.com"]) == 2
+    assert capsys.readouterr().err == (
+        "kwait up: --address='example.com' is not valid: an IP address of this machine, 0.0.0.0 "
+        "or :: for all of them\n"
+    )

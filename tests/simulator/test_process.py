@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.process import main
+from pytest_kwait.simulator.process import main, reached_as
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,3 +75,21 @@ def test_the_process_does_not_import_what_costs() -> None:
         [sys.executable, "-c", check], capture_output=True, text=True, check=True
     )
     assert found.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"),
+    [
+        ("127.0.0.1", ["127.0.0.1"]),
+        ("192.0.2.1", ["192.0.2.1", "127.0.0.1"]),
+        ("::1", ["::1", "127.0.0.1"]),
+    ],
+)
+def test_a_server_is_known_by_its_address_and_loopback(address: str, hosts: list[str]) -> None:
+    assert reached_as(address) == hosts
+
+
+def test_a_server_on_all_addresses_is_known_by_loopback_first_and_the_machines_name() -> None:
+    hosts = reached_as("0.0.0.0")
+    assert hosts[0] == "127.0.0.1"
+    assert socket.gethostname() in hosts
