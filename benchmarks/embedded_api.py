@@ -1,0 +1,183 @@
+"""How fast the embedded API answers and tells: beside a kube-apiserver, and a bare aiohttp.
+
+Run it as `python -m benchmarks.embedded_api [ROUNDS]`.
+
+Ours and the kube-apiserver's: GET of a 10 KB pod, and from a PATCH of it to each of 50 watchers,
+p50 of both at most the peer's. Requests per second: the same GET over 8 TLS connections, at least
+half of what an aiohttp handler does that answers with the same bytes and does nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import ssl
+import statistics
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.pairs import Pairs
+from benchmarks.plane import some_cluster
+from benchmarks.wire import Connection, Server, requests_per_second
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.clusters.embedded import EmbeddedProvider
+from pytest_kwait.simulator.authority import Authority
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection as Pipe
+
+WATCHERS = 50
+GETS, CHANGES = 200, 40
+CONNECTIONS, SECONDS = 8, 2.0
+SHARE_BAR = 0.5
+PODS = "/api/v1/namespaces/default/pods"
+MERGE = "application/merge-patch+json"
+POD: dict[str, Any] = {
+    "metadata": {"name": "measured", "annotations": {"example.com/fill": "x" * 8600}},
+    "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "busybox:1"}]},
+}
+
+
+def main() -> int:
+    """Print ratios; exit 1 where a bar is missed."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    cluster = EmbeddedProvider().start()
+    try:
+        with some_cluster("-") as peer:
+            ours = Server.of(cluster.kubeconfig)
+            return asyncio.run(_measure(ours, Server.of(Path(peer)), rounds, cluster.pid))
+    finally:
+        cluster.stop()
+
+
+async def _measure(ours: Server, peer: Server, rounds: int, pid: int) -> int:
+    gets, watches = Pairs([], []), Pairs([], [])
+    async with AsyncExitStack() as stack:
+        for server in (ours, peer):
+            connection = await stack.enter_async_context(server.connection())
+            body = await connection.send(server.request("POST", PODS, POD))
+        for number in range(rounds + 1):
+            for server in (ours, peer) if number % 2 else (peer, ours):
+                get, watch = await _latencies(server)
+                if number:  # the first does not count
+                    (gets.ours if server is ours else gets.peer).append(get)
+                    (watches.ours if server is ours else watches.peer).append(watch)
+    print(f"p50 with {WATCHERS} watchers")
+    print(gets.lines("GET, embedded", "GET, kube-apiserver"))
+    print(f"  median of paired ratios {gets.median_ratio:.2f}, bar 1")
+    print(watches.lines("PATCH to seen, embedded", "PATCH to seen, kube-apiserver"))
+    print(f"  median of paired ratios {watches.median_ratio:.2f}, bar 1")
+    share = await _share(ours, str(body).encode(), rounds, pid)
+    return int(gets.median_ratio > 1 or watches.median_ratio > 1 or share < SHARE_BAR)
+
+
+async def _latencies(server: Server) -> tuple[float, float]:
+    """Seconds that a GET takes, and a change until each watcher has seen it: both p50."""
+    seen: list[float] = []
+    count = 0
+    everybody = asyncio.Event()
+
+    async def follow(connection: Connection) -> None:
+        nonlocal count
+        while await connection.chunk():
+            seen.append(SYSTEM_CLOCK.monotonic() - start)
+            count += 1
+            if count == WATCHERS:
+                everybody.set()
+
+    async with AsyncExitStack() as stack:
+        writer = await stack.enter_async_context(server.connection())
+        pod = await writer.send(server.request("GET", f"{PODS}/measured"))
+        version = pod["metadata"]["resourceVersion"]
+        followers = []
+        for _ in range(WATCHERS):
+            watcher = await stack.enter_async_context(server.connection())
+            query = f"?watch=1&resourceVersion={version}&timeoutSeconds=600"
+            watcher.writer.write(server.request("GET", f"{PODS}{query}"))
+            await watcher.head()
+            followers.append(asyncio.create_task(follow(watcher)))
+        gets = []
+        request = server.request("GET", f"{PODS}/measured")
+        for _ in range(GETS):
+            start = SYSTEM_CLOCK.monotonic()
+            await writer.send(request)
+            gets.append(SYSTEM_CLOCK.monotonic() - start)
+        for number in range(CHANGES):
+            patch = {"metadata": {"labels": {"number": f"{version}-{number}"}}}
+            request = server.request("PATCH", f"{PODS}/measured", patch, MERGE)
+            everybody.clear()
+            count = 0
+            start = SYSTEM_CLOCK.monotonic()
+            await writer.send(request)
+            await everybody.wait()
+        for follower in followers:
+            follower.cancel()
+        await asyncio.gather(*followers, return_exceptions=True)
+    return statistics.median(gets), statistics.median(seen)
+
+
+async def _share(ours: Server, body: bytes, rounds: int, pid: int) -> float:
+    """The part of a bare handler's requests per second that we answer."""
+    spawn = multiprocessing.get_context("spawn")
+    pipe, end = spawn.Pipe()
+    process = spawn.Process(target=_serve_bare, args=(end, body), daemon=True)
+    process.start()
+    url, pem = await asyncio.to_thread(pipe.recv)
+    bare = Server(url, ssl.create_default_context(cadata=pem))
+    request = ours.request("GET", f"{PODS}/measured")
+    rates: dict[str, list[float]] = {"ours": [], "bare": []}
+    costs: dict[str, list[float]] = {"ours": [], "bare": []}
+    pids = {"ours": pid, "bare": process.pid or 0}
+    try:
+        for number in range(rounds + 1):
+            for name, server in (("ours", ours), ("bare", bare)):
+                asked = request if server is ours else bare.request("GET", "/")
+                before = _processor_seconds(pids[name])
+                rate = await requests_per_second(server, asked, CONNECTIONS, SECONDS)
+                if number:
+                    rates[name].append(rate)
+                    spent = _processor_seconds(pids[name]) - before
+                    costs[name].append(spent / (rate * SECONDS) * 1e6)
+    finally:
+        process.terminate()
+        process.join()
+    pairs = zip(rates["ours"], rates["bare"], strict=True)
+    share = statistics.median(one / other for one, other in pairs)
+    print(f"requests per second, {CONNECTIONS} connections, {len(body)} bytes")
+    for name, shown in (("ours", "GET of a pod, embedded"), ("bare", "a bare aiohttp handler")):
+        print(f"  {shown:<44} median {statistics.median(rates[name]):9.0f}", end="")
+        print(f"   {statistics.median(costs[name]):6.0f} us of its processor time each")
+    print(f"  median of paired ratios {share:.2f}, bar {SHARE_BAR}")
+    return share
+
+
+def _processor_seconds(pid: int) -> float:
+    """What a process has had of the processors so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _serve_bare(pipe: Pipe, body: bytes) -> None:
+    asyncio.run(_serve(pipe, body))
+
+
+async def _serve(pipe: Pipe, body: bytes) -> None:
+    from aiohttp import web
+
+    async def handler(_: web.BaseRequest) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    authority = Authority("127.0.0.1")
+    server = await asyncio.get_running_loop().create_server(
+        web.Server(handler, access_log=None), "127.0.0.1", 0, ssl=authority.tls
+    )
+    port = server.sockets[0].getsockname()[1]
+    pipe.send((f"https://127.0.0.1:{port}", authority.pem))
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
