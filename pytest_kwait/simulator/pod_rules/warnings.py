@@ -18,6 +18,7 @@ from pytest_kwait.simulator.pod_rules.annotations import (
 from pytest_kwait.simulator.pod_rules.port_warnings import port_warnings
 from pytest_kwait.simulator.pod_rules.volume_warnings import volume_warnings
 from pytest_kwait.simulator.pod_rules.windows import containers_at
+from pytest_kwait.simulator.rules.node_labels import DEPRECATED_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,24 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["name_warning", "pod_warnings"]
 
-_LABELS = {
-    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
-    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": (
-        'deprecated since v1.17; use "topology.kubernetes.io/region" instead'
-    ),
-    "failure-domain.beta.kubernetes.io/zone": (
-        'deprecated since v1.17; use "topology.kubernetes.io/zone" instead'
-    ),
-    "beta.kubernetes.io/instance-type": (
-        'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead'
-    ),
-    "app.kubernetes.io/created-by": "deprecated since v1.9",
-    "scheduler.alpha.kubernetes.io/preferAvoidPods": (
-        "deprecated since v1.22; use Taints and Tolerations instead"
-    ),
-    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
-}
 _ANNOTATIONS = {
     "scheduler.alpha.kubernetes.io/critical-pod": (
         'non-functional in v1.16+; use the "priorityClassName" field instead'
@@ -78,15 +61,15 @@ def pod_warnings(spec: Obj, metadata: Obj, at: str) -> Iterator[str]:
     prefix = f"{at}." if at else ""
     here = f"{prefix}spec"
     for key in sorted(spec.get("nodeSelector", ())):
-        if key in _LABELS:
-            yield f"{here}.nodeSelector[{key}]: {_LABELS[key]}"
+        if key in DEPRECATED_LABELS:
+            yield f"{here}.nodeSelector[{key}]: {DEPRECATED_LABELS[key]}"
     if "affinity" in spec:
         yield from _node_warnings(spec["affinity"].get("nodeAffinity", {}), here)
     for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
         place = f"{here}.topologySpreadConstraints[{index}]"
         key = constraint.get("topologyKey", "")
-        if key in _LABELS:
-            yield f"{place}.topologyKey: {key} is {_LABELS[key]}"
+        if key in DEPRECATED_LABELS:
+            yield f"{place}.topologyKey: {key} is {DEPRECATED_LABELS[key]}"
         if "labelSelector" not in constraint:
             yield f"{place}.labelSelector: {_NO_SELECTOR}"
     annotations = metadata.get("annotations") or {}
@@ -133,8 +116,8 @@ def _node_warnings(affinity: Obj, at: str) -> Iterator[str]:
 def _term_warnings(term: Obj, at: str, *, values: bool = False) -> Iterator[str]:
     for index, rule in enumerate(term.get("matchExpressions", ())):
         key, place = rule.get("key", ""), f"{at}.matchExpressions[{index}]"
-        if key in _LABELS:
-            yield f"{place}.key: {key} is {_LABELS[key]}"
+        if key in DEPRECATED_LABELS:
+            yield f"{place}.key: {key} is {DEPRECATED_LABELS[key]}"
         for number, value in enumerate(rule.get("values", ()) if values else ()):
             for text in label_value_texts(value):
                 yield f"{place}.values[{number}]: {value} is invalid, {text}"

@@ -6,23 +6,19 @@ ValidatePersistentVolumeClaimUpdate; pkg/api/persistentvolumeclaim/util.go.
 
 from __future__ import annotations
 
-import difflib
-import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
-from pytest_kwait.simulator.formats import dns_label_texts, dns_subdomain_texts
+from pytest_kwait.simulator.findings import Findings
+from pytest_kwait.simulator.internal_values import internal_diff
 from pytest_kwait.simulator.objects import annotations_of, clone
+from pytest_kwait.simulator.pod_rules.claim_templates import check_claim_spec
 from pytest_kwait.simulator.rules.quantities import COUNTED
-from pytest_kwait.simulator.rules.volumes import VOLUME_MODES, access_errors
-from pytest_kwait.simulator.rules.written import Written
 from pytest_kwait.simulator.status_error import (
     forbidden_field,
     invalid_value,
     not_supported,
-    required,
 )
-from pytest_kwait.simulator.validation import selector_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["claim_change_errors", "claim_errors", "claim_status_errors", "claim_warnings"]
 
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
-_STORAGE = "spec.resources[storage]"
 _FIXED = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
     "bound claims\n"
@@ -48,61 +43,14 @@ _NATIVE = COUNTED | {"cpu", "memory", "ephemeral-storage"}
 
 def claim_errors(claim: Obj) -> list[FieldError]:
     """What is wrong with a claim."""
-    spec = claim.get("spec") or {}
-    modes = spec.get("accessModes") or []
-    errors = []
-    if not modes:
-        errors.append(required("spec.accessModes", "at least 1 access mode is required"))
-    if spec.get("selector") is not None:
-        errors += selector_errors(spec["selector"], "spec.selector")
-    errors += access_errors(modes, "spec.accessModes")
-    storage = _amount(spec, "requests")
-    if storage is None:
-        errors.append(required(_STORAGE))
-    elif parse_quantity(storage).amount <= 0:
-        errors.append(invalid_value(_STORAGE, storage, "must be greater than zero"))
-    errors += _name_errors(spec, "storageClassName")
-    mode = spec.get("volumeMode")
-    if mode is not None and mode not in VOLUME_MODES:
-        errors.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))
-    errors += _source_errors(spec)
-    return errors + _name_errors(spec, "volumeAttributesClassName")
+    found = Findings()
+    check_claim_spec(claim.get("spec") or {}, "spec", found)
+    return found
 
 
 def _amount(spec: Obj, field: str) -> str | None:
     found: str | None = ((spec.get("resources") or {}).get(field) or {}).get("storage")
     return found
-
-
-def _name_errors(spec: Obj, field: str) -> list[FieldError]:
-    name = spec.get(field) or ""
-    texts = dns_subdomain_texts(name) if name else []
-    return [invalid_value(f"spec.{field}", name, text) for text in texts]
-
-
-def _source_errors(spec: Obj) -> list[FieldError]:
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    errors: list[FieldError] = []
-    for field, value in (("dataSource", source), ("dataSourceRef", reference)):
-        if value is None:
-            continue
-        at, group, kind = f"spec.{field}", value.get("apiGroup") or "", value.get("kind", "")
-        errors += [required(f"{at}.{name}") for name in ("name", "kind") if not value.get(name)]
-        if not group and kind != "PersistentVolumeClaim":
-            text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-            errors.append(invalid_value(at, kind, text))
-        texts = dns_subdomain_texts(group) if group else []
-        errors += [invalid_value(f"{at}.apiGroup", group, text) for text in texts]
-        if namespace := value.get("namespace") or "":
-            texts = dns_label_texts(namespace)
-            errors += [invalid_value(f"{at}.namespace", namespace, text) for text in texts]
-    if source is not None and reference is not None:
-        if reference.get("namespace"):
-            text = "may not be specified when dataSourceRef.namespace is specified"
-            errors.append(invalid_value("spec", Written({}), text))
-        elif any(source.get(name) != reference.get(name) for name in ("apiGroup", "kind", "name")):
-            errors.append(invalid_value("spec", Written({}), "must match dataSourceRef"))
-    return errors
 
 
 def claim_change_errors(new: Obj, old: Obj) -> list[FieldError]:
@@ -154,41 +102,13 @@ def _size(spec: Obj) -> Any:
 
 
 def _spec_changes(now: Obj, then: Obj) -> list[FieldError]:
-    shown_now, shown_then = _shown(now), _shown(then)
-    for part in ("Limits", "Requests"):
-        mine, theirs = shown_now["Resources"][part] or {}, shown_then["Resources"][part] or {}
+    for part in ("limits", "requests"):
+        mine, theirs = ((spec.get("resources") or {}).get(part) or {} for spec in (now, then))
         for name, text in mine.items():
             if name in theirs and parse_quantity(text) == parse_quantity(theirs[name]):
                 mine[name] = theirs[name]
-    if shown_now == shown_then:
-        return []
-    lines = difflib.unified_diff(
-        json.dumps(shown_then, indent=1).splitlines(keepends=True),
-        json.dumps(shown_now, indent=1).splitlines(keepends=True),
-    )
-    return [forbidden_field("spec", _FIXED + "".join(list(lines)[2:]))]
-
-
-def _shown(spec: Obj) -> dict[str, Any]:
-    """The spec as the server's own type shows it."""
-    resources = spec.get("resources") or {}
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    parts = {"APIGroup": "apiGroup", "Kind": "kind", "Name": "name"}
-    return {
-        "AccessModes": spec.get("accessModes") or None,
-        "Selector": spec.get("selector"),
-        "Resources": {
-            "Limits": dict(sorted((resources.get("limits") or {}).items())) or None,
-            "Requests": dict(sorted((resources.get("requests") or {}).items())) or None,
-        },
-        "VolumeName": spec.get("volumeName") or "",
-        "StorageClassName": spec.get("storageClassName"),
-        "VolumeMode": spec.get("volumeMode"),
-        "DataSource": source and {name: source.get(key) for name, key in parts.items()},
-        "DataSourceRef": reference
-        and {name: reference.get(key) for name, key in {**parts, "Namespace": "namespace"}.items()},
-        "VolumeAttributesClassName": spec.get("volumeAttributesClassName"),
-    }
+    changed = internal_diff("core.PersistentVolumeClaimSpec", then, now)
+    return [forbidden_field("spec", _FIXED + changed)] if changed else []
 
 
 def claim_status_errors(new: Obj) -> list[FieldError]:

@@ -10,9 +10,11 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
+from pytest_kwait.simulator.findings import Findings
 from pytest_kwait.simulator.formats import dns_subdomain_texts
 from pytest_kwait.simulator.objects import annotations_of
-from pytest_kwait.simulator.rules.node_selectors import volume_affinity_errors
+from pytest_kwait.simulator.pod_rules.placement import check_node_selector
+from pytest_kwait.simulator.rules.node_labels import node_term_warnings
 from pytest_kwait.simulator.rules.volume_sources import source_errors
 from pytest_kwait.simulator.status_error import (
     forbidden_field,
@@ -63,7 +65,7 @@ def volume_errors(volume: Obj) -> list[FieldError]:
     policy, at = spec.get("persistentVolumeReclaimPolicy", ""), "spec.persistentVolumeReclaimPolicy"
     if policy and policy not in _POLICIES:
         errors.append(not_supported(at, policy, _POLICIES))
-    errors += volume_affinity_errors(spec.get("nodeAffinity"), "spec.nodeAffinity")
+    errors += _affinity_errors(spec.get("nodeAffinity"))
     errors += source_errors(spec)
     host = (spec.get("hostPath") or {}).get("path")
     if policy == "Recycle" and host and posixpath.normpath(host) == "/":
@@ -75,6 +77,15 @@ def volume_errors(volume: Obj) -> list[FieldError]:
     if mode is not None and mode not in VOLUME_MODES:
         errors.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))
     return errors + _attribute_errors(spec)
+
+
+def _affinity_errors(affinity: Obj | None) -> list[FieldError]:
+    found, at = Findings(), "spec.nodeAffinity.required"
+    if affinity is not None and affinity.get("required") is None:
+        found.required(at, "must specify required node constraints")
+    elif affinity is not None:
+        check_node_selector(affinity["required"], at, found)
+    return found
 
 
 def _attribute_errors(spec: Obj) -> list[FieldError]:
@@ -126,5 +137,8 @@ def volume_warnings(volume: Obj) -> list[str]:
             "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
             "Instead, the recommended approach is to use dynamic provisioning."
         )
+    wanted = (spec.get("nodeAffinity") or {}).get("required") or {}
+    at = "spec.nodeAffinity.required.nodeSelectorTerms"
+    texts += node_term_warnings(wanted.get("nodeSelectorTerms") or [], at)
     texts += [f"spec.{shown}: {text}" for name, (shown, text) in _GONE.items() if spec.get(name)]
     return texts

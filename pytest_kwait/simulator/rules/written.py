@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Written"]
 
 
-@dataclass(frozen=True, slots=True)
 class Written:
-    """A value that a message shows field by field in the order of its Go type."""
+    """A value that a message shows field by field in the order of its Go type.
 
-    value: Any
+    Args:
+        value: what JSON can write.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
     def __str__(self) -> str:
         return json.dumps(self.value, separators=(",", ":"), ensure_ascii=False)

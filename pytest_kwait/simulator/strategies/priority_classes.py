@@ -41,6 +41,11 @@ class PriorityClassStrategy(Strategy):
         super().default(obj)
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
+    def counts(self, new: Obj, old: Obj) -> bool:
+        """Generations are not counted."""
+        del new, old
+        return False
+
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """What is the system's alone, and who makes room."""
         name, value = name_of(obj), obj.get("value", 0)

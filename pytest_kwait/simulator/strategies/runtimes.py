@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.findings import Findings
 from pytest_kwait.simulator.formats import dns_label_texts
-from pytest_kwait.simulator.status_error import invalid_value, required
+from pytest_kwait.simulator.internal_values import internal_json
+from pytest_kwait.simulator.pod_rules.resources import check_resources
+from pytest_kwait.simulator.pod_rules.tolerations import check_tolerations
+from pytest_kwait.simulator.rules.node_labels import DEPRECATED_LABELS
+from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.validation import label_errors
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
@@ -25,15 +31,38 @@ class RuntimeClassStrategy(Strategy):
     looks_at_metadata_again = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """A handler by name, and nodes by their labels."""
+        """A handler by name, what it costs, and nodes by their labels and taints."""
         handler, scheduling = obj.get("handler", ""), obj.get("scheduling") or {}
-        selector = scheduling.get("nodeSelector") or {}
-        errors = label_errors(selector, "scheduling.nodeSelector")
+        found = Findings()
+        if obj.get("overhead") is not None:
+            limits = {"limits": obj["overhead"].get("podFixed") or {}}
+            check_resources(limits, (), "overhead", found)
+        found += label_errors(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
+        tolerations = scheduling.get("tolerations") or []
+        check_tolerations(tolerations, "scheduling.tolerations", found)
+        seen: list[Obj] = []
+        for index, toleration in enumerate(tolerations):
+            key = {**toleration, "tolerationSeconds": None}
+            if key in seen:
+                shown = internal_json("core.Toleration", toleration)
+                found.duplicate(f"scheduling.tolerations[{index}]", shown)
+            seen.append(key)
         if not handler:
-            return [*errors, required("handler")]
-        return errors + [
-            invalid_value("handler", handler, text) for text in dns_label_texts(handler)
-        ]
+            found.required("handler")
+        else:
+            found.texts("handler", handler, dns_label_texts(handler))
+        return found
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Labels that are on their way out."""
+        for key in sorted((obj.get("scheduling") or {}).get("nodeSelector") or ()):
+            if key in DEPRECATED_LABELS:
+                caller.warn(f"scheduling.nodeSelector: {DEPRECATED_LABELS[key]}")
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """The same."""
+        del old
+        self.warn_create(new, caller)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The handler never changes."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.rules.node_labels import DEPRECATED_LABELS
 from pytest_kwait.simulator.rules.storage import (
     attachment_errors,
     class_errors,
@@ -18,6 +19,7 @@ from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
@@ -37,6 +39,19 @@ class StorageClassStrategy(Strategy):
         """Only what later volumes may do changes."""
         fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         return immutable_errors(new, old, *fields)
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Labels that are on their way out."""
+        for index, term in enumerate(obj.get("allowedTopologies") or []):
+            for number, rule in enumerate(term.get("matchLabelExpressions") or []):
+                if rule.get("key") in DEPRECATED_LABELS:
+                    at = f"allowedTopologies[{index}].matchLabelExpressions[{number}].key"
+                    caller.warn(f"{at}: {DEPRECATED_LABELS[rule['key']]}")
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """The same."""
+        del old
+        self.warn_create(new, caller)
 
 
 class AttachmentStrategy(Strategy):

@@ -140,6 +140,37 @@ def test_runtime_classes() -> None:
     ]
 
 
+def test_where_a_runtime_class_runs_and_what_it_costs() -> None:
+    scheduling = {"tolerations": [{"key": "c"}, {"key": "c"}, {"operator": "Exists", "value": "x"}]}
+    body = {"handler": "h", "scheduling": scheduling, "overhead": {"podFixed": {"odd": "1"}}}
+    assert refused(new_cluster(), RUNTIMES, body) == [
+        'overhead.limits[odd]: Invalid value: "odd": must be a standard resource type or fully '
+        "qualified",
+        'overhead.limits[odd]: Invalid value: "odd": must be a standard resource for containers',
+        'scheduling.tolerations[2].operator: Invalid value: "x": value must be empty when '
+        "`operator` is 'Exists'",
+        'scheduling.tolerations[1]: Duplicate value: {"Key":"c","Operator":"","Value":"",'
+        '"Effect":"","TolerationSeconds":null}',
+    ]
+
+
+def test_labels_of_nodes_that_are_on_their_way_out() -> None:
+    caller = Caller(dry_run=True)
+    selector = {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}
+    body = {"metadata": {"name": "a"}, "handler": "h", "scheduling": selector}
+    new_cluster().create(RUNTIMES, body, caller=caller)
+    assert caller.warnings == [
+        'scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/os" instead'
+    ]
+
+
+def test_priority_classes_count_no_generations() -> None:
+    api = new_cluster()
+    old = api.create(PRIORITIES, {"metadata": {"name": "a"}, "value": 1})
+    new = api.update(PRIORITIES, {**old, "description": "d"}, caller=Caller())
+    assert new["metadata"]["generation"] == 1
+
+
 def test_limit_ranges_may_be_without_limits() -> None:
     assert refused(new_cluster(), "limitranges", {}) == []
 

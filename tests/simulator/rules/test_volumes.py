@@ -230,6 +230,26 @@ def test_who_provisions_never_changes() -> None:
     ]
 
 
+def test_what_is_on_its_way_out_is_warned_of() -> None:
+    rule = {"key": "failure-domain.beta.kubernetes.io/zone", "operator": "Exists"}
+    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}
+    api, caller = new_cluster(), Caller(dry_run=True)
+    body = {"metadata": {"name": "v"}, **volume(hostPath={"path": "/a"}, nodeAffinity=terms)}
+    body["spec"]["persistentVolumeReclaimPolicy"] = "Recycle"
+    api.create(VOLUMES, body, caller=caller)
+    topology = {"matchLabelExpressions": [{"key": rule["key"], "values": ["a"]}]}
+    body = {"metadata": {"name": "s"}, "provisioner": "p", "allowedTopologies": [topology]}
+    api.create(CLASSES, body, caller=caller)
+    instead = 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead'
+    assert caller.warnings == [
+        "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, "
+        "the recommended approach is to use dynamic provisioning.",
+        "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: "
+        f"failure-domain.beta.kubernetes.io/zone is {instead}",
+        f"allowedTopologies[0].matchLabelExpressions[0].key: {instead}",
+    ]
+
+
 @pytest.mark.parametrize(
     ("resource", "spec", "texts"),
     [
