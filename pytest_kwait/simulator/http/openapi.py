@@ -43,6 +43,9 @@ _PATCHES = (
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _PATCH = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
 _GVK = "x-kubernetes-group-version-kind"
+_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_PROTOBUF_OLD = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""What clients call it; no media type has an at sign, so answers do not."""
 _YEAR = 365 * 24 * 3600.0
 _VALIDATION = {
     "in": "query",
@@ -116,7 +119,8 @@ def _document(request: ApiRequest, kinds: Registry, name: str, tag: str) -> web.
 
 def _swagger(request: ApiRequest, kinds: Registry) -> web.Response:
     """The document of version 2; custom kinds are among its definitions, not among its paths."""
-    if not _accepts(request):
+    media = _swagger_form(request)
+    if not media:
         return web.Response(status=406, headers={"Vary": "Accept-Encoding, Accept"})
     content = swagger()
     custom = {
@@ -125,11 +129,40 @@ def _swagger(request: ApiRequest, kinds: Registry) -> web.Response:
         for kind in (kinds.served(group, version) or {}).values()
         if kind.structure is not None
     }
-    body = msgspec.json.encode({**content, "definitions": {**content["definitions"], **custom}})
+    full = {**content, "definitions": {**content["definitions"], **custom}}
+    body = msgspec.json.encode(full)
     headers = {"ETag": f'"{_tag(body)}"', "Vary": "Accept-Encoding, Accept"}
     if request.header("If-None-Match") == headers["ETag"]:
         return web.Response(status=304, headers=headers)
-    return web.Response(body=body, content_type="application/json", headers=headers)
+    if media == _PROTOBUF:
+        body = _in_protobuf(headers["ETag"], full)
+    return web.Response(body=body, content_type=media, headers=headers)
+
+
+def _swagger_form(request: ApiRequest) -> str:
+    """The form that the client takes the document of version 2 in, empty if it takes none."""
+    accepted = request.header("Accept") or "*/*"
+    for form in accepted.split(","):
+        media = form.partition(";")[0].strip()
+        if media in (_PROTOBUF, _PROTOBUF_OLD):
+            return _PROTOBUF
+        if media in ("*/*", "application/*", "application/json"):
+            return "application/json"
+    return ""
+
+
+_WRITTEN: dict[str, bytes] = {}
+"""The document in protobuf, by its tag; the latest one alone."""
+
+
+def _in_protobuf(tag: str, content: Obj) -> bytes:
+    """The document in protobuf, which is written once for each state of it."""
+    from pytest_kwait.simulator.swagger_protobuf import swagger_protobuf
+
+    if tag not in _WRITTEN:
+        _WRITTEN.clear()
+        _WRITTEN[tag] = swagger_protobuf(content)
+    return _WRITTEN[tag]
 
 
 def _path(group: str, version: str) -> str:

@@ -159,7 +159,7 @@ def test_an_old_hash_leads_to_the_document_as_it_is(served: Served) -> None:
         ("/openapi/v3/apis/nope/v1", "*/*", 404),
         ("/openapi/v3/version", "text/plain", 406),
         ("/openapi/v3/version", "text/plain, application/json;q=0.9", 200),
-        ("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", 406),
+        ("/openapi/v2", "application/vnd.kubernetes.protobuf", 406),
     ],
 )
 def test_openapi_documents_are_json(served: Served, path: str, accept: str, status: int) -> None:
@@ -188,3 +188,15 @@ def test_what_a_built_in_resource_answers_with_is_told_where_it_differs(served: 
     assert deployments["responseKind"] == {"group": "", "version": "", "kind": "Deployment"}
     scale = next(one for one in deployments["subresources"] if one["subresource"] == "scale")
     assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+
+
+def test_kubectl_explains_by_the_document_of_version_two_in_protobuf(served: Served) -> None:
+    form = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    served.json("POST", CRDS, CRD)
+    answer = served.send("GET", "/openapi/v2", Accept=f"{form},application/json")
+    assert answer.headers["Content-Type"] == form.replace("@", ".")
+    assert answer.data.startswith(b"\x0a\x032.0")
+    assert b"com.example.v1.Thing" in answer.data
+    tag = answer.headers["ETag"]
+    assert served.send("GET", "/openapi/v2", Accept=form, If_None_Match=tag).status == 304
+    assert served.send("GET", "/openapi/v2").headers["ETag"] == tag
