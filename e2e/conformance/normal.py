@@ -13,7 +13,7 @@ _SUFFIX = re.compile(r"(?<=[-.])[bcdfghjklmnpqrstvwxz2456789]{5}(?=$|[\" ])")
 _ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b(:\d+)?")
 _REVISION = re.compile(r"(?<=current: )\d+|(?<=in record \()\d+(?=\))")
 _WEB_TOKEN = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*")
-_AGE = re.compile(r"^\d+[smhd]$")
+_AGE = re.compile(r"^(\d+[smhdy])+$")
 _IGNORED = frozenset({"managedFields"})
 """Held to the real server by a transcript of their own."""
 
