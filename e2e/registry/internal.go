@@ -115,6 +115,7 @@ func main() {
 	for _, pair := range [][2]any{
 		{core.PodSpec{}, core1.PodSpec{}},
 		{core.PodTemplateSpec{}, core1.PodTemplateSpec{}},
+		{core.PersistentVolumeSource{}, core1.PersistentVolumeSource{}},
 		{batch.JobSpec{}, batch1.JobSpec{}},
 		{apps.DeploymentStrategy{}, apps1.DeploymentStrategy{}},
 		{apps.DaemonSetUpdateStrategy{}, apps1.DaemonSetUpdateStrategy{}},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.internal_values import internal_diff
 from pytest_kwait.simulator.rules.claims import (
     claim_change_errors,
     claim_errors,
@@ -124,9 +125,11 @@ class VolumeStrategy(Strategy):
         """What is behind it never changes."""
         errors = volume_errors(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
-        if any(spec.get(name) != before.get(name) for name in SOURCES):
-            # A real server shows what differs.
+        now, then = ({name: one.get(name) for name in SOURCES} for one in (spec, before))
+        _let_expand(now, then)
+        if now != then:
             text = "spec.persistentvolumesource is immutable after creation\n"
+            text += internal_diff("core.PersistentVolumeSource", then, now)
             errors.append(forbidden_field("spec.persistentvolumesource", text))
         if spec.get("volumeMode") != before.get("volumeMode"):
             text = "field is immutable"
@@ -146,3 +149,10 @@ class VolumeStrategy(Strategy):
         """The same."""
         del old
         self.warn_create(new, caller)
+
+
+def _let_expand(now: Obj, then: Obj) -> None:
+    """A secret to expand a volume with may come later."""
+    field = "controllerExpandSecretRef"
+    if now.get("csi") and then.get("csi") and field not in then["csi"]:
+        now["csi"] = {name: value for name, value in now["csi"].items() if name != field}

@@ -192,6 +192,22 @@ def test_volumes(fields: Obj, texts: list[str]) -> None:
     assert refused(new_cluster(), VOLUMES, volume(**fields)) == texts
 
 
+def test_what_is_behind_a_volume_stays() -> None:
+    api = new_cluster()
+    csi = {"driver": "d", "volumeHandle": "h"}
+    old = api.create(VOLUMES, {"metadata": {"name": "v"}, **volume(csi=csi)})
+    (text,) = refused_change(
+        api, VOLUMES, old, {"spec": {**old["spec"], "csi": {**csi, "volumeHandle": "i"}}}
+    )
+    assert text.startswith(
+        "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after "
+        "creation\n@@ "
+    )
+    assert '-  "VolumeHandle": "h",\n+  "VolumeHandle": "i",\n' in text
+    later = {**csi, "controllerExpandSecretRef": {"name": "s", "namespace": "n"}}
+    assert refused_change(api, VOLUMES, old, {"spec": {**old["spec"], "csi": later}}) == []
+
+
 def test_how_a_volume_is_given_to_containers_stays() -> None:
     api = new_cluster()
     old = api.create(VOLUMES, {"metadata": {"name": "v"}, **volume(hostPath={"path": "/tmp"})})
