@@ -70,7 +70,6 @@ class ClaimDeletionWait(ClaimWait):
     """A claim that goes."""
 
     title = "deletion of a claim"
-    needs = ("PersistentVolume",)
 
     def wait(self, client: ApiClient, timeout: float) -> Any:
         """Wait until it is gone."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import kubernetes.client
-import pytest
 
 from e2e.raising import raises
 from e2e.storage.manifest import claim, kept_for, storage_class, user, volume
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from pytest_kwait import Bench
 
     Wait = Callable[..., Any]
-
-binder = pytest.mark.needs("PersistentVolume")
 
 
 def test_no_class(
@@ -35,7 +32,6 @@ def test_no_class(
         wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s")
 
 
-@binder
 def test_a_class_that_does_not_exist(
     kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
@@ -48,7 +44,6 @@ def test_a_class_that_does_not_exist(
         wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="1m")
 
 
-@binder
 def test_no_provisioner(
     kwait: Bench,
     unique: str,
@@ -64,7 +59,6 @@ def test_no_provisioner(
     assert wait_for_pv_claim_bound_phase(["data"], timeout="1m")
 
 
-@binder
 def test_a_volume_that_does_not_fit(
     kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
@@ -77,7 +71,6 @@ def test_a_volume_that_does_not_fit(
         wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="1m")
 
 
-@binder
 def test_a_volume_of_another_claim(
     kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
@@ -90,7 +83,6 @@ def test_a_volume_of_another_claim(
         wait_for_persistent_volume_claim_phase("second", "Bound", grace="1s", timeout="1m")
 
 
-@binder
 def test_waiting_for_a_consumer_is_not_hopeless(
     kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
@@ -106,7 +98,6 @@ def test_waiting_for_a_consumer_is_not_hopeless(
     assert wait_for_persistent_volume_claim_phase("data", "Bound", timeout="1m")
 
 
-@binder
 def test_lost(
     kwait: Bench,
     unique: str,

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     Wait = Callable[..., Any]
 
-pytestmark = pytest.mark.needs("PersistentVolume")
 
 ERROR = {"type": "ModifyVolumeError", "status": "True", "message": "no such tier"}
 

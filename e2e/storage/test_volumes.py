@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     Wait = Callable[..., Any]
 
-binder = pytest.mark.needs("PersistentVolume")
 
 PV_PROTECTION = "kubernetes.io/pv-protection"
 PVC_PROTECTION = "kubernetes.io/pvc-protection"
@@ -37,7 +36,6 @@ def finalize_volume(kwait: Bench, name: str, *finalizers: str) -> None:
     )
 
 
-@binder
 def test_bound_to_each_other(
     kwait: Bench,
     unique: str,
@@ -60,7 +58,6 @@ def test_bound_to_each_other(
         wait_for_pv_and_pvc("another", "data")
 
 
-@binder
 def test_many_claims(
     kwait: Bench,
     unique: str,
@@ -88,7 +85,6 @@ def test_many_claims(
     assert [each["spec"]["claimRef"]["name"] for each in volumes] == ["a", "b"]
 
 
-@binder
 def test_released(
     kwait: Bench,
     unique: str,
@@ -122,7 +118,6 @@ def test_released(
         wait_for_pv_and_pvc(f"{unique}-2", "data", grace="500ms")
 
 
-@binder
 def test_finalizers_and_users(
     kwait: Bench,
     unique: str,

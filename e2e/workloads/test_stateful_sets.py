@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from e2e.raising import raises
 from e2e.workloads.manifest import hold_to_quota
 from e2e.workloads.sets import TYPO, stateful_set
@@ -87,7 +85,6 @@ def test_a_stuck_pod_of_a_parallel_set_stands_alone(
         wait_for_stateful_set_status_ready_replicas("web", 1, grace="500ms")
 
 
-@pytest.mark.needs("PersistentVolume")
 def test_a_claim_that_nobody_provides(
     kwait: Bench, wait_for_stateful_set_running_and_ready: Wait
 ) -> None:

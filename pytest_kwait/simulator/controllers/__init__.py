@@ -35,6 +35,7 @@ from pytest_kwait.simulator.controllers.replica_sets import (
 from pytest_kwait.simulator.controllers.resource_quotas import ResourceQuotas
 from pytest_kwait.simulator.controllers.scheduler import Scheduler
 from pytest_kwait.simulator.controllers.stateful_sets import StatefulSetController
+from pytest_kwait.simulator.controllers.volumes import VolumeBinder, VolumeProtection
 from pytest_kwait.simulator.kubelet import start_kubelets
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     EndpointsController(api, selected)
     MirroringController(api, selected)
     DisruptionBudgets(api)
+    VolumeBinder(api)
+    VolumeProtection(api)
     GarbageCollector(api)
     NodeTaints(api)
     PodCleanup(api)

@@ -9,12 +9,14 @@ from pytest_kwait.scheduler.algorithm.generic import Algorithm
 from pytest_kwait.scheduler.algorithm.malformed import InvalidPod
 from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
 from pytest_kwait.scheduler.algorithm.predicates import waiting_gates
+from pytest_kwait.scheduler.algorithm.registry import DEFAULT_PREDICATES
 from pytest_kwait.scheduler.algorithm.spread_constraints import (
     controller_reference,
     spread_selectors,
 )
 from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
+from pytest_kwait.simulator.controllers.volumes.placement import VolumePlacement
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import NORMAL, WARNING, SchedulingRecorder
 from pytest_kwait.simulator.objects import Obj, name_of
@@ -53,7 +55,8 @@ class Scheduler:
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
         self._recorder = SchedulingRecorder(api, SCHEDULER_NAME)
-        self._algorithm = Algorithm()
+        self._volumes = VolumePlacement(api, self._claim_changed)
+        self._algorithm = Algorithm([*DEFAULT_PREDICATES, self._volumes.predicate])
         self._nodes: dict[str, NodeInfo] = {}
         self._homeless: dict[str, dict[str, Obj]] = {}
         self._refused: dict[str, int] = {}
@@ -136,6 +139,10 @@ class Scheduler:
         pod = self._api.find("pods", name, namespace)
         return pod is not None and whom(pod)
 
+    def _claim_changed(self, key: str) -> None:
+        if key in self._refused:
+            self._queue.add(key)
+
     def _retry(self, key: str) -> None:
         tries = self._refused.get(key, 1)
         self._queue.add_after(key, min(_BACKOFF_FIRST * 2 ** min(tries - 1, 8), _BACKOFF_MOST))
@@ -154,6 +161,10 @@ class Scheduler:
             self._refuse(key, pod, str(error), reason="SchedulerError")
             return
         try:
+            if not self._volumes.reserve(pod, chosen):
+                # It goes there once its claims have their volumes.
+                self._refused.setdefault(key, 1)
+                return
             self._api.bind(namespace, name, chosen)
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):

@@ -1,0 +1,86 @@
+"""Which volume suits which claim, on plain objects.
+
+Source: component-helpers, storage/volume/pv_helpers.go; kube-controller-manager,
+persistentvolume/pv_controller.go, `checkVolumeSatisfyClaim`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.algorithm.quantities import value
+from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.selectors import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["class_of", "find_volume", "is_kept_for", "mismatch"]
+
+_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
+def class_of(obj: Obj) -> str:
+    """Return the storage class of a claim or volume; empty for none."""
+    annotations = obj["metadata"].get("annotations") or {}
+    return str(annotations.get(_CLASS) or obj["spec"].get("storageClassName") or "")
+
+
+def is_kept_for(volume: Obj, claim: Obj) -> bool:
+    """Whether the volume names the claim, by its UID where it names one."""
+    reference = volume["spec"].get("claimRef")
+    if not reference:
+        return False
+    named = (reference.get("namespace"), reference.get("name"))
+    if named != (namespace_of(claim), name_of(claim)):
+        return False
+    return not reference.get("uid") or reference["uid"] == uid_of(claim)
+
+
+def _size(amounts: Obj | None) -> int:
+    return value((amounts or {}).get("storage", 0))
+
+
+def mismatch(volume: Obj, claim: Obj) -> str | None:
+    """Return why the volume is none for the claim; None where it is one."""
+    wanted, given = claim["spec"], volume["spec"]
+    if "deletionTimestamp" in volume["metadata"]:
+        return f'the volume is marked for deletion "{name_of(volume)}"'
+    if _size(given.get("capacity")) < _size((wanted.get("resources") or {}).get("requests")):
+        return "requested PV is too small"
+    if class_of(volume) != class_of(claim):
+        return "storageClassName does not match"
+    name = "volumeAttributesClassName"
+    if (wanted.get(name) or "") != (given.get(name) or ""):
+        return "volumeAttributesClassName does not match"
+    if wanted.get("volumeMode", "Filesystem") != given.get("volumeMode", "Filesystem"):
+        return "incompatible volumeMode"
+    if not set(wanted.get("accessModes") or ()) <= set(given.get("accessModes") or ()):
+        return "incompatible accessMode"
+    return None
+
+
+def find_volume(claim: Obj, volumes: Iterable[Obj], *, delayed: bool = False) -> Obj | None:
+    """Return the volume that is kept for the claim, else the smallest that suits it.
+
+    Args:
+        claim: an unbound claim.
+        volumes: the candidates.
+        delayed: whether only one that is kept for it will do.
+    """
+    best: Obj | None = None
+    selector = claim["spec"].get("selector")
+    for volume in volumes:
+        if volume["spec"].get("claimRef"):
+            if is_kept_for(volume, claim) and mismatch(volume, claim) is None:
+                return volume
+            continue
+        if delayed or (volume.get("status") or {}).get("phase") != "Available":
+            continue
+        if selector is not None and not matches(selector, labels_of(volume)):
+            continue
+        if mismatch(volume, claim) is None and (
+            best is None or _size(volume["spec"]["capacity"]) < _size(best["spec"]["capacity"])
+        ):
+            best = volume
+    return best

@@ -1,0 +1,141 @@
+"""Volumes that are made because a claim asks for one of a class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.ownership import key_of
+from pytest_kwait.simulator.controllers.volumes.matching import class_of
+from pytest_kwait.simulator.events import NORMAL, WARNING
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.events import EventRecorder
+
+__all__ = ["BOUND_BY_CONTROLLER", "HOST_PATH", "SELECTED_NODE", "Provisioning", "is_delayed"]
+
+HOST_PATH = "kwait.dev/host-path"
+"""The provisioner that the cluster has of its own."""
+
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_CLASSES = "storageclasses.storage.k8s.io"
+_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+_KIND = ("v1", "PersistentVolumeClaim")
+_PROVISIONERS = (
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "volume.kubernetes.io/storage-provisioner",
+)
+
+
+def is_delayed(api: ClusterApi, claim: Obj) -> bool:
+    """Whether the claim gets no volume before a pod that uses it has a node."""
+    annotations = claim["metadata"].get("annotations") or {}
+    name = class_of(claim)
+    if SELECTED_NODE in annotations or not name:
+        return False
+    found = api.find(_CLASSES, name)
+    return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+class Provisioning:
+    """Makes volumes of the cluster's own provisioner, and asks others for theirs.
+
+    Args:
+        api: the cluster.
+        recorder: tells what was done.
+
+    Source: kube-controller-manager, persistentvolume/pv_controller.go, `provisionClaim`.
+    """
+
+    def __init__(self, api: ClusterApi, recorder: EventRecorder) -> None:
+        self._api = api
+        self._recorder = recorder
+
+    def give_default_class(self, claim: Obj) -> bool:
+        """Give a claim that names no class the default one; whether that changed it."""
+        if claim["spec"].get("storageClassName") is not None or class_of(claim):
+            return False
+        defaults = [
+            one
+            for one in self._api.list(_CLASSES)
+            if (one["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
+        ]
+        if not defaults:
+            return False
+        # The youngest; of the same age, the first by name.
+        latest = max(one["metadata"]["creationTimestamp"] for one in defaults)
+        youngest = [one for one in defaults if one["metadata"]["creationTimestamp"] == latest]
+        changed = clone(claim)
+        changed["spec"]["storageClassName"] = name_of(min(youngest, key=name_of))
+        self._api.update("persistentvolumeclaims", changed)
+        return True
+
+    def provide(self, claim: Obj) -> None:
+        """Make a volume for the claim, or say why there will be none."""
+        name = class_of(claim)
+        found = self._api.find(_CLASSES, name)
+        if found is None:
+            why = f'storageclass.storage.k8s.io "{name}" not found'
+            self._tell(claim, WARNING, "ProvisioningFailed", why)
+            return
+        provisioner = found["provisioner"]
+        if provisioner.startswith("kubernetes.io/"):
+            why = f"no volume plugin matched name: {provisioner}"
+            self._tell(claim, WARNING, "ProvisioningFailed", why)
+            return
+        annotations = claim["metadata"].get("annotations") or {}
+        if any(annotations.get(one) != provisioner for one in _PROVISIONERS):
+            changed = clone(claim)
+            told = dict.fromkeys(_PROVISIONERS, provisioner)
+            changed["metadata"].setdefault("annotations", {}).update(told)
+            claim = self._api.update("persistentvolumeclaims", changed)
+        message = (
+            "Waiting for a volume to be created either by the external provisioner "
+            f"'{provisioner}' or manually by the system administrator. If volume creation is "
+            "delayed, please verify that the provisioner is running and correctly registered."
+        )
+        self._tell(claim, NORMAL, "ExternalProvisioning", message)
+        if provisioner == HOST_PATH:
+            self._make(claim, found)
+
+    def _make(self, claim: Obj, storage_class: Obj) -> None:
+        spec, name = claim["spec"], f"pvc-{uid_of(claim)}"
+        about = f'External provisioner is provisioning volume for claim "{key_of(claim)}"'
+        self._tell(claim, NORMAL, "Provisioning", about)
+        volume: Obj = {
+            "metadata": {
+                "name": name,
+                "annotations": {"pv.kubernetes.io/provisioned-by": HOST_PATH},
+            },
+            "spec": {
+                "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+                "accessModes": list(spec["accessModes"]),
+                "volumeMode": spec.get("volumeMode", "Filesystem"),
+                "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+                "storageClassName": name_of(storage_class),
+                "hostPath": {"path": f"/var/lib/kwait/{name}", "type": "DirectoryOrCreate"},
+                "claimRef": {
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": namespace_of(claim),
+                    "name": name_of(claim),
+                    "uid": uid_of(claim),
+                    "apiVersion": "v1",
+                    "resourceVersion": claim["metadata"]["resourceVersion"],
+                },
+            },
+        }
+        try:
+            self._api.create("persistentvolumes", volume)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                why = f'failed to provision volume with StorageClass "{name_of(storage_class)}"'
+                self._tell(claim, WARNING, "ProvisioningFailed", f"{why}: {error.message}")
+            return
+        done = f"Successfully provisioned volume {name}"
+        self._tell(claim, NORMAL, "ProvisioningSucceeded", done)
+
+    def _tell(self, claim: Obj, severity: str, reason: str, message: str) -> None:
+        self._recorder.event(claim, _KIND, severity, reason, message)
