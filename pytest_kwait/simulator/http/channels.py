@@ -88,18 +88,22 @@ class Channels:
     async def received(self) -> AsyncIterator[tuple[int, bytes]]:
         """What the client sends, until it goes; what is no piece of a stream is passed over."""
         async for message in self._socket:
-            if message.type is WSMsgType.BINARY and not self._text:
-                if message.data:
-                    yield message.data[0], message.data[1:]
-            elif message.type is WSMsgType.TEXT and message.data[:1].isdigit():
-                rest = message.data[1:]
-                if self._text:
-                    try:
-                        yield int(message.data[0]), base64.b64decode(rest)
-                    except binascii.Error:
-                        return
-                else:
-                    yield ord(message.data[0]), rest.encode()
+            if message.type is WSMsgType.TEXT:
+                # Clients send bytes as text, whatever the protocol says.
+                data = message.data.encode()
+            elif message.type is WSMsgType.BINARY:
+                data = message.data
+            else:
+                continue
+            if not data:
+                continue
+            if not self._text:
+                yield data[0], data[1:]
+                continue
+            try:
+                yield data[0] - ord("0"), base64.b64decode(data[1:])
+            except binascii.Error:
+                return
 
     async def close(self) -> None:
         """Say good-bye."""

@@ -292,6 +292,23 @@ def test_a_command_that_is_not_there(
     assert told.startswith(f'\x03{{"metadata":{{}},"status":"Failure","message":"{text}'.encode())
 
 
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        (V4, b"\x00echo typed; exit\n"),
+        (V4, "\x00echo typed; exit\n"),
+        ("v4.base64.channel.k8s.io", "0ZWNobyB0eXBlZDsgZXhpdAo="),
+    ],
+)
+def test_input_comes_as_bytes_or_as_text(
+    served: Served, kubelet: Kubelet, protocol: str, message: bytes | str
+) -> None:
+    make(served, "p", "n", **RUNNING)
+    path = "p/exec?command=sh&stdin=1&stdout=1"
+    found = exchange(served, path, protocol, send=(message,))
+    assert found[2] in (b"\x01typed\n", "1dHlwZWQK")
+
+
 def test_input_ends_where_the_client_says_so(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     sent = (b"\x04{}", b"\x00abc", b"\xff\x00")
