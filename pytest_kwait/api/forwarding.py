@@ -28,6 +28,8 @@ _DATA, _ERROR = range(2)
 _PIECE = 8192
 _HELD_BACK = 1 << 20
 _LINGER = 1.0
+# How long one look may last: the system's own calls take no more than some weeks.
+_LONGEST_LOOK = 3600.0
 _log = logging.getLogger("pytest_kwait.api")
 
 
@@ -108,7 +110,7 @@ class PortForward:
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             while not self._closed and not self._deadline.expired:
-                remaining = min(self._deadline.remaining, threading.TIMEOUT_MAX)
+                remaining = min(self._deadline.remaining, _LONGEST_LOOK)
                 ready = {key.fileobj for key, _ in selector.select(remaining)}
                 if self._listener in ready:
                     self._begin(self._listener.accept()[0])

@@ -69,6 +69,18 @@ def test_each_local_connection_becomes_one_to_the_pod(
         session.close()
 
 
+def test_a_forward_lasts_for_as_long_as_it_is_wanted() -> None:
+    with ScriptedServer(RUNNING, echo) as server:
+        session = Session.of(server.client())
+        with (
+            session.port_forward("a", "p", 8080, deadline=Deadline.after(None)) as forward,
+            socket.create_connection(forward.address, 5) as local,
+        ):
+            local.sendall(b"one\n")
+            assert everything(local) == b"one\n"
+        session.close()
+
+
 def test_a_client_that_has_said_everything_still_gets_its_answer(soon: Deadline) -> None:
     def handle(exchange: Exchange) -> None:
         greet(exchange)

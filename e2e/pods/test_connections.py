@@ -1,0 +1,34 @@
+"""Talking to what runs in pods: commands, files, ports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+from e2e.pods.manifest import container, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
+
+
+def test_a_port_of_a_pod_is_a_port_here(kwait: Bench, wait_for_pods_responding: Wait) -> None:
+    """What the pod serves can be had at a local address, whatever a command has put there."""
+    kwait.create(pod("web", container(script=SERVER, ports=[{"containerPort": 8080}])))
+    wait_for_pods_responding(pods=["web"], timeout="1m", poll="200ms")
+
+    kwait.exec("web", "sh", "-c", "echo changed > /tmp/www/other.html")
+    with kwait.port_forward("pod/web", 8080) as forward:
+        address = f"http://127.0.0.1:{forward.port}"
+        with urlopen(f"{address}/", timeout=30) as answer:
+            first = answer.read()
+        with urlopen(f"{address}/other.html", timeout=30) as answer:
+            second = answer.read()
+
+    assert (first, second) == (b"web\n", b"changed\n")
+    assert forward.errors == []
