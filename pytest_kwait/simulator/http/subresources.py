@@ -18,11 +18,7 @@ from pytest_kwait.simulator.http.connecting import admit_connection
 from pytest_kwait.simulator.http.contents import check_kind
 from pytest_kwait.simulator.http.evictions import serve_eviction
 from pytest_kwait.simulator.http.logs import serve_logs
-from pytest_kwait.simulator.http.node_proxy import serve_node_proxy
 from pytest_kwait.simulator.http.patching import patch_object
-from pytest_kwait.simulator.http.pod_streams import serve_command
-from pytest_kwait.simulator.http.port_forwards import serve_port_forward
-from pytest_kwait.simulator.http.proxying import serve_pod_proxy, serve_service_proxy
 from pytest_kwait.simulator.http.scaling import serve_scale
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.ownership import record_update
@@ -65,19 +61,9 @@ class SubResources:
             raise resource_not_found()
         if target.subresource in _CONNECTING:
             await admit_connection(self._api, request, kind, target)
-        match target.subresource:
-            case "log":
-                return await serve_logs(self._api, request, target)
-            case "exec" | "attach":
-                return await serve_command(self._api, request, target)
-            case "portforward":
-                return await serve_port_forward(self._api, request, target)
-            case "proxy" if kind.bucket == "pods":
-                return await serve_pod_proxy(self._api, request, target)
-            case "proxy" if kind.bucket == "services":
-                return await serve_service_proxy(self._api, request, target)
-            case "proxy":
-                return await serve_node_proxy(self._api, request, target)
+            return await self._connect(request, kind, target)
+        if target.subresource == "log":
+            return await serve_logs(self._api, request, target)
         method = request.method
         verbs = kind.subresources[target.subresource].verbs
         verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
@@ -107,6 +93,25 @@ class SubResources:
             lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),
         )
         return object_answer(request, kind, stored)
+
+    async def _connect(self, request: ApiRequest, kind: Kind, target: Target) -> web.StreamResponse:
+        # Not at import: a cluster starts without anybody who connects.
+        if target.subresource in ("attach", "exec"):
+            from pytest_kwait.simulator.http.pod_streams import serve_command
+
+            return await serve_command(self._api, request, target)
+        if target.subresource == "portforward":
+            from pytest_kwait.simulator.http.port_forwards import serve_port_forward
+
+            return await serve_port_forward(self._api, request, target)
+        if kind.bucket == "nodes":
+            from pytest_kwait.simulator.http.node_proxy import serve_node_proxy
+
+            return await serve_node_proxy(self._api, request, target)
+        from pytest_kwait.simulator.http.proxying import serve_pod_proxy, serve_service_proxy
+
+        serve = serve_pod_proxy if kind.bucket == "pods" else serve_service_proxy
+        return await serve(self._api, request, target)
 
     async def _create(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
         match target.subresource:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import tarfile
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.inputs import read_all
 from pytest_kwait.simulator.kubelet.processes import Effect, Process, Write
 
 if TYPE_CHECKING:
+    import tarfile
     from collections.abc import Generator
 
     from pytest_kwait.simulator.kubelet.processes import Surroundings
@@ -38,6 +38,9 @@ def tar(around: Surroundings, args: list[str]) -> Process:
         text = f"tar: can't open '{file}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
+    # Not at import: most containers copy nothing.
+    import tarfile
+
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             for member in archive:
@@ -83,6 +86,8 @@ def _is_folder(around: Surroundings, name: str) -> bool:
 
 
 def _make(around: Surroundings, file: str, folder: str, names: list[str]) -> Process:
+    import tarfile
+
     buffer = io.BytesIO()
     code = 0
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
@@ -114,6 +119,8 @@ def _add(
     archive: tarfile.TarFile, name: str, data: bytes, root: str, made: set[str], now: float
 ) -> None:
     """Add a file after the folders between it and `root`."""
+    import tarfile
+
     parts = name.rstrip("/").split("/")
     depth = root.count("/") + 1
     folders = ["/".join(parts[:length]) for length in range(depth, len(parts))]
