@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_new_pod", "check_pod", "check_pod_spec", "check_template"]
 
+_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTIONS = ("PreemptLowerPriority", "Never")
@@ -160,9 +161,9 @@ def _check_rest(spec: Obj, at: str, found: Findings) -> None:
         check_overhead(spec["overhead"], f"{at}.overhead", found)
     if "os" in spec:
         check_system(spec, at, found)
-    volumes = {one.get("name", ""): one for one in spec.get("volumes", ())}
-    for container, here in containers_at(spec, at):
-        if "env" in container:
+    if any("env" in one for field in _LISTS for one in spec.get(field) or ()):
+        volumes = {one.get("name", ""): one for one in spec.get("volumes", ())}
+        for container, here in containers_at(spec, at):
             check_file_volumes(container, here, volumes, found)
 
 

@@ -19,6 +19,9 @@ __all__ = ["port_warnings"]
 
 def port_warnings(spec: Obj, at: str) -> Iterator[str]:
     """Ports that are defined twice, or nearly; then names that are."""
+    lists = (spec.get("containers", ()), spec.get("initContainers", ()))
+    if not any("ports" in container for containers in lists for container in containers):
+        return
     ports = [
         (f"{place}.ports[{index}]", port)
         for container, place in containers_at(spec, at)

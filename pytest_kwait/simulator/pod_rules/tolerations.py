@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import label_key_texts, label_value_texts
+from pytest_kwait.simulator.pod_rules.recent import Recent
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.findings import Findings
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
 __all__ = ["check_added_tolerations", "check_tolerations"]
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_SOUND = Recent()
 _COMPARISONS = ("Equal", "Exists", "Lt", "Gt")
 
 
 def check_tolerations(tolerations: list[Obj], at: str, found: Findings) -> None:
     """Each toleration by itself."""
+    if tolerations in _SOUND:
+        return
+    before = len(found)
     for index, toleration in enumerate(tolerations):
         here = f"{at}[{index}]"
         key, operator = toleration.get("key", ""), toleration.get("operator", "")
@@ -49,6 +54,8 @@ def check_tolerations(tolerations: list[Obj], at: str, found: Findings) -> None:
             found.unsupported(f"{here}.operator", operator, valid)
         if effect and effect not in _EFFECTS:
             found.unsupported(f"{here}.effect", effect, _EFFECTS)
+    if len(found) == before:
+        _SOUND.add(tolerations)
 
 
 def check_added_tolerations(new: list[Obj], old: list[Obj], at: str, found: Findings) -> None:

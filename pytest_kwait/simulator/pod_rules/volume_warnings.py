@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.simulator.pod_rules.recent import Recent
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -31,6 +33,7 @@ _OLD = {
 }
 
 
+_CLEAN = Recent()
 _WITH_FILES = frozenset({"configMap", "secret", "downwardAPI"})
 
 
@@ -51,7 +54,11 @@ def volume_warnings(volumes: list[Obj], at: str) -> Iterator[str]:
                 yield f"{at}.volumes[{index}].{called}: {text}"
     for volume in volumes:
         if "projected" in volume:
-            yield from _projected_overlaps(volume)
+            if volume["projected"] not in _CLEAN:
+                texts = list(_projected_overlaps(volume))
+                yield from texts
+                if not texts:
+                    _CLEAN.add(volume["projected"])
         elif _WITH_FILES & volume.keys():
             yield from _overlaps(volume)
 

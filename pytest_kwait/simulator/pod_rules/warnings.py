@@ -78,8 +78,10 @@ def pod_warnings(spec: Obj, metadata: Obj, at: str) -> Iterator[str]:
             yield f"{prefix}metadata.annotations[{key}]: {text}"
     if "volumes" in spec:
         yield from volume_warnings(spec["volumes"], here)
-    yield from _repeated(spec, here)
-    yield from _fractions(spec.get("overhead", {}), f"{here}.overhead")
+    if "hostAliases" in spec or "imagePullSecrets" in spec:
+        yield from _repeated(spec, here)
+    if "overhead" in spec:
+        yield from _fractions(spec["overhead"], f"{here}.overhead")
     if SECCOMP_POD in annotations and "seccompProfile" not in (spec.get("securityContext") or {}):
         yield f"{prefix}metadata.annotations[{SECCOMP_POD}]: {_SECCOMP}"
     for container, place in containers_at(spec, here):

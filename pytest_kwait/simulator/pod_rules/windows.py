@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_host_process", "check_system", "check_windows_options", "containers_at"]
 
+_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _SPECIFICATION_KIB = 64
 _DOMAIN_MOST, _USER_MOST = 256, 104
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -61,7 +62,7 @@ _NOT_FOR_CONTAINERS = (
 
 def containers_at(spec: Obj, at: str) -> Iterator[tuple[Obj, str]]:
     """Every container with its path, in the order in which the server visits them."""
-    for field in ("initContainers", "containers", "ephemeralContainers"):
+    for field in _LISTS:
         for index, container in enumerate(spec.get(field, ())):
             yield container, f"{at}.{field}[{index}]"
 
@@ -127,6 +128,13 @@ def _host_process(holder: Obj) -> bool | None:
 def check_host_process(spec: Obj, at: str, found: Findings) -> None:
     """Containers that are processes of their host: all or none, and in its network."""
     of_pod, count, processes = _host_process(spec), 0, 0
+    lists = (spec.get(field, ()) for field in _LISTS)
+    if of_pod is None and not any(
+        "windowsOptions" in (container.get("securityContext") or ())
+        for containers in lists
+        for container in containers
+    ):
+        return
     for container, here in containers_at(spec, at):
         count += 1
         own = _host_process(container)

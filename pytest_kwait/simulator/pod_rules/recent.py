@@ -1,0 +1,31 @@
+"""What was found sound a moment ago, and need not be looked at again.
+
+Most pods have what thousands of others have: the token's volume, the default tolerations.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from pytest_kwait.simulator.objects import clone
+
+__all__ = ["Recent"]
+
+_MOST = 4
+
+
+class Recent:
+    """The last few sound values of one sort."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: deque[Any] = deque(maxlen=_MOST)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._values
+
+    def add(self, value: object) -> None:
+        """Remember a value as it is now."""
+        self._values.appendleft(clone(value))
