@@ -42,7 +42,7 @@ HOST = "127.0.0.1"
 _READY_LIMIT = 30.0
 _READ_BUFFER = 16 * 1024
 _MOST_FILES = 65_536
-_COLLECTIONS = (10_000, 20, 500)
+_COLLECTIONS = (10_000, 20, 50)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ _BACKLOG = 1024
 _PAUSE = 0.1
 """Seconds until connections are accepted again after the process ran out of them."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_MANY_FAILED = 500
 _PLAIN = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
 _NO_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 
@@ -50,6 +52,7 @@ class Doorway:
         self._loop = asyncio.get_running_loop()
         self._listener: socket.socket | None = None
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._failed = 0
         self._entering: set[asyncio.Task[None]] = set()
 
     def open(self, host: str, port: int) -> int:
@@ -142,7 +145,13 @@ class Doorway:
 
     async def _enter(self, client: socket.socket) -> None:
         limit = self._seconds if self._tls is not None else None
-        with suppress(OSError):  # the client went, or spoke no TLS that we know
+        try:
             await self._loop.connect_accepted_socket(
                 self._protocol, client, ssl=self._tls, ssl_handshake_timeout=limit
             )
+        except OSError:  # the client went, or spoke no TLS that we know
+            self._failed += 1
+            if self._failed >= _MANY_FAILED:
+                # What is left of them refers to itself in circles, and is large.
+                self._failed = 0
+                self._loop.call_soon(gc.collect)
