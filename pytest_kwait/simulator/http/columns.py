@@ -52,7 +52,7 @@ def definition(
 _SIGNS = {"#": "integer", "?": "boolean", "@": "date"}
 
 
-def _columns(cells: Callable[[Obj], list[Any]], heads: str) -> Columns:
+def _columns(cells: Callable[[Obj], list[Any]], heads: str, *, name_form: str = "name") -> Columns:
     """Columns from their heads, parted by bars.
 
     A sign before a name says of what type its cells are, `+` that it is for wide output, `=`
@@ -61,7 +61,7 @@ def _columns(cells: Callable[[Obj], list[Any]], heads: str) -> Columns:
     definitions = []
     for head in heads.split("|"):
         name = head.lstrip("+=#?@")
-        form = "name" if name == "Name" or head[0] == "=" else ""
+        form = name_form if name == "Name" or head[0] == "=" else ""
         definitions.append(
             definition(name, _SIGNS.get(head[0], "string"), int(head[0] == "+"), form)
         )
@@ -153,6 +153,9 @@ _GROUPED = {
         "statefulsets": _columns(workload_cells.stateful_set_cells, "Name|Ready|Age" + _TEMPLATE),
     },
     "autoscaling": {
+        "scales": _columns(
+            workload_cells.scale_cells, "Name|#Desired|#Available|Age", name_form=""
+        ),
         "horizontalpodautoscalers": _columns(
             autoscaler_cells, "Name|Reference|Targets|MinPods|MaxPods|Replicas|Age"
         ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.apply import check_conflicts, read_apply
-from pytest_kwait.simulator.http.answer import json_answer
+from pytest_kwait.simulator.http.answer import object_answer
 from pytest_kwait.simulator.http.bodies import read_body
 from pytest_kwait.simulator.http.contents import SCALES, check_kind, read_content
 from pytest_kwait.simulator.http.patching import APPLY, patched, read_patch_form
@@ -48,7 +48,9 @@ async def serve_scale(
     """
     namespace = target.namespace or ""
     if verb == "get":
-        return json_answer(request, _scale_of(kind, api.entry(kind, target.name, namespace).obj))
+        return object_answer(
+            request, SCALES, _scale_of(kind, api.entry(kind, target.name, namespace).obj)
+        )
     caller = request.writer()
     if verb == "update":
         sent = await read_content(api, request, SCALES, namespace, caller)
@@ -56,7 +58,7 @@ async def serve_scale(
         def update() -> Obj:
             return _write(api, kind, _entry(api, kind, target), lambda _: sent, caller)
 
-        return json_answer(request, await consulted(caller, update))
+        return object_answer(request, SCALES, await consulted(caller, update))
     media = read_patch_form(request, kind)
     data = await read_body(request)
     if media == APPLY:
@@ -67,7 +69,7 @@ async def serve_scale(
             caller,
             lambda: _apply(api, kind, _entry(api, kind, target), applied, caller, force=force),
         )
-        return json_answer(request, stored)
+        return object_answer(request, SCALES, stored)
 
     def patch() -> Obj:
         return _write(
@@ -78,7 +80,7 @@ async def serve_scale(
             caller,
         )
 
-    return json_answer(request, await consulted(caller, patch))
+    return object_answer(request, SCALES, await consulted(caller, patch))
 
 
 def _entry(api: ClusterApi, kind: Kind, target: Target) -> Entry:

@@ -18,6 +18,7 @@ from pytest_kwait.simulator.http.connecting import admit_connection
 from pytest_kwait.simulator.http.contents import check_kind
 from pytest_kwait.simulator.http.evictions import serve_eviction
 from pytest_kwait.simulator.http.logs import serve_logs
+from pytest_kwait.simulator.http.negotiation import PRODUCED, check_produced
 from pytest_kwait.simulator.http.patching import patch_object
 from pytest_kwait.simulator.http.scaling import serve_scale
 from pytest_kwait.simulator.objects import clone
@@ -69,6 +70,7 @@ class SubResources:
         verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
         if verb not in verbs:
             raise method_not_allowed()
+        check_produced(request.header("Accept"), PRODUCED)
         if verb == "create":
             return await self._create(request, kind, target)
         if target.subresource == "scale":

@@ -24,6 +24,7 @@ __all__ = [
     "labels_text",
     "pod_template_cells",
     "replica_set_cells",
+    "scale_cells",
     "selector_cell",
     "stateful_set_cells",
 ]
@@ -170,3 +171,9 @@ def pod_template_cells(obj: Obj) -> list[Any]:
     """A pod template's row."""
     labels = obj.get("template", {}).get("metadata", {}).get("labels")
     return [name_of(obj), *_containers(obj), labels_text(labels)]
+
+
+def scale_cells(obj: Obj) -> list[Any]:
+    """The row of a scale."""
+    wanted, present = obj.get("spec", {}), obj.get("status", {})
+    return [name_of(obj), wanted.get("replicas", 0), present.get("replicas", 0), age(obj)]

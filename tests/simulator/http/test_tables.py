@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_kwait.simulator.http.columns import BUILT_IN
 from pytest_kwait.simulator.http.tables import table
 from pytest_kwait.simulator.registry import Registry
+
+if TYPE_CHECKING:
+    from tests.simulator.http.conftest import Served
 
 KINDS = Registry()
 META = {"name": "x", "creationTimestamp": None}
@@ -19,7 +22,7 @@ def cells(resource: str, **obj: Any) -> dict[str, Any]:
     return dict(zip(heads, shown["rows"][0]["cells"], strict=False))
 
 
-@pytest.mark.parametrize("resource", sorted(BUILT_IN))
+@pytest.mark.parametrize("resource", sorted({*BUILT_IN} - {"scales.autoscaling"}))
 def test_an_object_of_which_nothing_is_known_has_a_row(resource: str) -> None:
     shown = table(KINDS[resource], [{"metadata": META, "spec": {}}], {}, {"includeObject": "None"})
     assert len(shown["rows"][0]["cells"]) >= len(shown["columnDefinitions"])
@@ -139,3 +142,23 @@ def test_a_job_that_goes_is_terminating_before_it_is_suspended() -> None:
         KINDS["jobs.batch"], [{"metadata": meta, "spec": {}, "status": suspended}], {}, {}
     )
     assert shown["rows"][0]["cells"][1] == "Terminating"
+
+
+def test_a_scale_is_shown_in_other_forms_too(served: Served) -> None:
+    meta = {"labels": {"a": "b"}}
+    pods = {"containers": [{"name": "c", "image": "x"}]}
+    spec = {
+        "replicas": 2,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": meta, "spec": pods},
+    }
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    served.json("POST", path, {"metadata": {"name": "d"}, "spec": spec})
+    form = "application/json;as={};v=v1;g=meta.k8s.io"
+    shown = served.json("GET", f"{path}/d/scale", Accept=form.format("Table"))
+    heads = [head["name"] for head in shown["columnDefinitions"]]
+    assert heads == ["Name", "Desired", "Available", "Age"]
+    assert shown["rows"][0]["cells"][:3] == ["d", 2, 0]
+    partial = served.json("GET", f"{path}/d/scale", Accept=form.format("PartialObjectMetadata"))
+    assert partial["kind"] == "PartialObjectMetadata"
+    assert served.send("GET", f"{path}/d/scale", Accept="text/html").status == 406
