@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.custom_resources.conversion_rules import is_ca_bundle
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.store import Change
 
-__all__ = ["Definitions"]
+__all__ = ["Definitions", "version_priority"]
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -118,6 +119,14 @@ class Definitions:
         name = name_of(definition)
         if CLEANUP not in definition["metadata"].get("finalizers", ()):
             return
+        if not condition(definition, "Terminating"):
+            for version in definition["spec"]["versions"]:
+                served = self._api.kinds.served(definition["spec"]["group"], version["name"]) or {}
+                kind = served.get(definition["spec"]["names"]["plural"])
+                if kind is not None and kind.structure is not None:
+                    kind.structure.terminating = True
+            self._api.modify(CRDS, name, "", self._terminate, subresource="status")
+            return
         kind = self._api.kinds.find(name)
         if kind is not None:
             for obj in self._api.list(name):
@@ -127,6 +136,15 @@ class Definitions:
                 self._await_empty(name)
                 return
         self._release(name)
+
+    def _terminate(self, definition: Obj) -> None:
+        verdict = {
+            "type": "Terminating",
+            "status": "True",
+            "reason": "InstanceDeletionInProgress",
+            "message": "CustomResource deletion is in progress",
+        }
+        set_condition(definition, verdict, self._api.clock.stamp())
 
     def _await_empty(self, name: str) -> None:
         def on_change(_change: Change) -> None:
@@ -155,14 +173,42 @@ def _version_hash(group: str, version: str, kind: str) -> str:
     return base64.b64encode(digest[:8]).decode()
 
 
+_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
+
+
+def version_priority(name: str) -> tuple[int, int, int, str]:
+    """What versions are sorted by: stable, beta, alpha; newer before older; then all others.
+
+    Source: k8s.io/apimachinery pkg/version/helpers.go, func CompareKubeAwareVersionStrings.
+    """
+    found = _VERSION.fullmatch(name)
+    if found is None:
+        return (3, 0, 0, name)
+    stage = {None: 0, "beta": 1, "alpha": 2}[found[2]]
+    return (stage, -int(found[1]), -int(found[3] or 0), name)
+
+
+def _deprecation(spec: Obj, version: Obj) -> str:
+    """What everybody who asks for the version is warned of; empty where it is not deprecated."""
+    if not version.get("deprecated"):
+        return ""
+    name = f"{spec['group']}/{version['name']} {spec['names']['kind']}"
+    return str(version.get("deprecationWarning") or f"{name} is deprecated")
+
+
+def _storage_name(spec: Obj) -> str:
+    return next((one["name"] for one in spec["versions"] if one.get("storage")), "")
+
+
 def _kinds(spec: Obj) -> list[Kind]:
-    """One kind per served version, the storage version first."""
+    """One kind per served version, the newest and most stable first."""
     names, group = spec["names"], spec["group"]
     kinds = []
-    versions = sorted(spec["versions"], key=lambda version: not version.get("storage"))
-    for version in versions:
-        if not version.get("served"):
-            continue
+    served = [version for version in spec["versions"] if version.get("served")]
+    served.sort(key=lambda version: version_priority(version["name"]))
+    # A storage version that is not served shows nothing: the first that is stands for it.
+    stored = [version for version in served if version.get("storage")] or served[:1]
+    for version in served:
         subresources: dict[str, SubResource] = {}
         enabled = version.get("subresources") or {}
         verbs = ("get", "patch", "update")
@@ -184,8 +230,9 @@ def _kinds(spec: Obj) -> list[Kind]:
                 categories=tuple(names.get("categories") or ()),
                 verbs=_VERBS,
                 subresources=subresources,
+                converted=version not in stored,
                 list_kind=names.get("listKind", names["kind"] + "List"),
-                storage_version_hash=_version_hash(group, versions[0]["name"], names["kind"]),
+                storage_version_hash=_version_hash(group, _storage_name(spec), names["kind"]),
                 structure=Structure(
                     (version.get("schema") or {}).get("openAPIV3Schema") or {},
                     enabled.get("scale"),
@@ -194,6 +241,7 @@ def _kinds(spec: Obj) -> list[Kind]:
                         field["jsonPath"].lstrip(".")
                         for field in version.get("selectableFields") or ()
                     ),
+                    _deprecation(spec, version),
                 ),
             )
         )

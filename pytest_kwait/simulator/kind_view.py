@@ -31,6 +31,8 @@ def view(kind: Kind, obj: Obj) -> Obj:
     """`obj`, which is stored in some version of its kind, in the version `kind`."""
     if obj.get("apiVersion") == kind.api_version:
         return obj
+    if kind.structure is not None:
+        return {**kind.structure.without_unknown(obj), "apiVersion": kind.api_version}
     if kind.converted:
         return as_version_one(obj)
     if kind.bucket == "events":
@@ -41,6 +43,8 @@ def view(kind: Kind, obj: Obj) -> Obj:
 def stored_form(kind: Kind, obj: Obj) -> Obj:
     """`obj`, which is in the version `kind`, as its bucket has it."""
     if kind.stored:
+        return obj
+    if kind.structure is not None:
         return obj
     if kind.converted:
         return as_version_two(obj)

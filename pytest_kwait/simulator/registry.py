@@ -146,10 +146,11 @@ class Registry:
                 yield kind
 
     def add(self, kinds: Iterable[Kind]) -> None:
-        """Serve the versions of a custom kind; the first one is the preferred one."""
+        """Serve the versions of a custom kind; the one that is stored stands for all of them."""
         for kind in kinds:
             self._served.setdefault((kind.group, kind.version), {})[kind.plural] = kind
-            self._preferred.setdefault(kind.qualified, kind)
+            if kind.stored:
+                self._preferred[kind.qualified] = kind
 
     def remove(self, resource: str) -> None:
         """No longer serve a custom kind in any version."""

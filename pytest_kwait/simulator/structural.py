@@ -51,7 +51,11 @@ class Structure:
         scale: the paths of its scale subresource, None without one.
         columns: its printer columns.
         selectable: the fields that it can be selected by.
+        deprecation: what everybody who asks for it is warned of; empty for nothing.
     """
+
+    terminating = False
+    """Whether the definition is being deleted, so that nothing new may come."""
 
     def __init__(
         self,
@@ -59,11 +63,13 @@ class Structure:
         scale: Obj | None = None,
         columns: list[Obj] | None = None,
         selectable: tuple[str, ...] = (),
+        deprecation: str = "",
     ) -> None:
         self.schema = schema or {"type": "object", _PRESERVE: True}
         self.scale = scale
         self.printer_columns = columns or []
         self.selectable = selectable
+        self.deprecation = deprecation
 
     @cached_property
     def shape(self) -> Shape:
@@ -100,6 +106,13 @@ class Structure:
             )
         clean["metadata"] = decoded.struct(obj.get("metadata") or {}, metadata, "metadata.")
         return clean
+
+    def without_unknown(self, obj: Obj) -> Obj:
+        """An object of another version as this one shows it: what it does not know is gone."""
+        content: Obj = prune(
+            {key: value for key, value in obj.items() if key not in _ROOT}, self.content
+        )
+        return {**{key: obj[key] for key in _ROOT if key in obj}, **content}
 
     def errors(self, new: Obj, old: Obj | None = None) -> list[FieldError]:
         """Everything that is wrong with an object.

@@ -114,7 +114,7 @@ class Writes:
         strategy.prepare_create(new)
         strategy.note_caller(new, caller)
         # The rules are those of the version that was asked for.
-        rules = self._api.strategy(requested)
+        rules = self._api.strategy(kind if kind.custom else requested)
         errors = metadata_errors(new, kind) if strategy.looks_at_metadata else []
         errors += rules.validate_create(new)
         if not errors and not strategy.looks_at_metadata:
@@ -184,7 +184,9 @@ class Writes:
                 self._api.addresses.begin_update(new, old, caller)
             strategy.prepare_update(new, old)
             changes = strategy.validate_change(new, old)
-            errors = self._api.strategy(requested).validate_update(new, old)
+            errors = self._api.strategy(kind if kind.custom else requested).validate_update(
+                new, old
+            )
         else:
             errors = strategy.validate_update(new, old) if kind.custom else []
             if kind.bucket == "pods":

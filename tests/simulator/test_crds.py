@@ -6,6 +6,8 @@ import pytest
 
 from pytest_kwait.simulator.caller import Caller
 from pytest_kwait.simulator.cluster_api import ClusterApi, StatusError
+from pytest_kwait.simulator.crds import version_priority
+from pytest_kwait.simulator.kind_view import view
 from tests.simulator.cluster import new_cluster
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -213,3 +215,76 @@ def test_what_is_no_definition_is_refused(spec: dict[str, Any], text: str) -> No
     assert refused.value.message == (
         f'CustomResourceDefinition.apiextensions.k8s.io "things.example.com" is invalid: {text}'
     )
+
+
+def versions() -> list[dict[str, Any]]:
+    def version(name: str, field: str, **more: Any) -> dict[str, Any]:
+        fields = {"both": {"type": "string"}, field: {"type": "string", "default": name}}
+        spec = {"type": "object", "properties": fields}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+        return {"name": name, "served": True, "storage": False, "schema": schema, **more}
+
+    return [
+        version("v1beta1", "old", deprecated=True),
+        version("v1", "one", storage=True),
+        version("v2", "two", deprecated=True, deprecationWarning="not yet"),
+    ]
+
+
+def test_each_version_shows_what_it_knows_of_what_is_stored() -> None:
+    api = new_cluster()
+    api.create(CRDS, definition(versions=versions()))
+    kind = api.kinds.of_kind("example.com/v2", "Thing")
+    assert kind is not None
+    assert not kind.stored
+    sent = {
+        "apiVersion": "example.com/v2",
+        "kind": "Thing",
+        "metadata": {"name": "a"},
+        "spec": {"both": "x"},
+    }
+    stored = api.create(kind, sent, "default")
+    assert stored["apiVersion"] == "example.com/v1"
+    assert stored["spec"] == {"both": "x", "one": "v1"}
+    shown = view(kind, stored)
+    assert (shown["apiVersion"], shown["spec"]) == ("example.com/v2", {"both": "x"})
+
+
+def test_old_versions_are_warned_of_and_the_newest_stable_one_is_first() -> None:
+    api = new_cluster()
+    api.create(CRDS, definition(versions=versions()))
+    served = [name for group, name in api.kinds.group_versions() if group == "example.com"]
+    assert served == ["v2", "v1", "v1beta1"]
+    texts = []
+    for name in served:
+        structure = (api.kinds.served("example.com", name) or {})["things"].structure
+        texts.append(structure.deprecation if structure is not None else None)
+    assert texts == ["not yet", "", "example.com/v1beta1 Thing is deprecated"]
+
+
+def test_nothing_new_comes_while_the_definition_goes(api: ClusterApi) -> None:
+    kept = thing()
+    kept["metadata"]["finalizers"] = ["e.com/f"]
+    api.create(THINGS, kept, "default")
+    api.delete(CRDS, THINGS)
+    conditions = api.get(CRDS, THINGS)["status"]["conditions"]
+    assert conditions[-1]["reason"] == "InstanceDeletionInProgress"
+    with pytest.raises(StatusError) as refused:
+        api.create(THINGS, {**thing(), "metadata": {"name": "b"}}, "default")
+    assert refused.value.message == (
+        'things.example.com "b" is forbidden: create not allowed while custom resource definition '
+        "is terminating"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "ordered"),
+    [
+        (
+            ["v1alpha2", "v2beta1", "odd", "v1", "v10", "v2beta2"],
+            ["v10", "v1", "v2beta2", "v2beta1", "v1alpha2", "odd"],
+        ),
+    ],
+)
+def test_versions_have_an_order(names: list[str], ordered: list[str]) -> None:
+    assert sorted(names, key=version_priority) == ordered

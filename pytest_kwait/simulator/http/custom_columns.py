@@ -5,6 +5,7 @@ Source: k8s.io/apiextensions-apiserver pkg/registry/customresource/tableconverto
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -91,4 +92,8 @@ def _cell(obj: Obj, column: Obj) -> Any:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if not isinstance(value, dict | list) else None
+    if column["type"] != "string" or value is None:
+        return None
+    if isinstance(value, dict | list):
+        return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return str(value)

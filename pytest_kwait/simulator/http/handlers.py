@@ -132,6 +132,8 @@ class Resources:
         verb = _verb(request, kind, target)
         if kind.bucket in _DEPRECATED:
             request.caller.warn(_DEPRECATED[kind.bucket])
+        if kind.structure is not None and kind.structure.deprecation:
+            request.caller.warn(kind.structure.deprecation)
         produced = STREAMED if verb in ("list", "watch") else PRODUCED
         check_produced(request.header("Accept"), produced)
         return await self._verb(request, kind, target, verb)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.status_error import forbidden
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
@@ -18,6 +19,19 @@ __all__ = ["CustomStrategy"]
 
 class CustomStrategy(Strategy):
     """The strategy of all custom kinds."""
+
+    def prepare_create(self, obj: Obj) -> None:
+        """As for all kinds; nothing new comes once the definition is being deleted.
+
+        Raises:
+            StatusError: 403, it is.
+        """
+        structure = self.kind.structure
+        if structure is not None and structure.terminating:
+            name = obj["metadata"].get("name", "")
+            why = "create not allowed while custom resource definition is terminating"
+            raise forbidden(self.kind.group, self.kind.plural, name, why)
+        super().prepare_create(obj)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """All of the schema."""
