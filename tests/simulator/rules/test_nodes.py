@@ -61,6 +61,24 @@ def test_what_a_node_is_given_it_keeps() -> None:
     ]
 
 
+def test_what_a_node_is_said_to_have() -> None:
+    api = new_cluster()
+    old = api.create("nodes", {"metadata": {"name": "n"}})
+    address = {"type": "A", "address": "b"}
+    status = {"capacity": {"cpu": "-1"}, "addresses": [address, address]}
+    with pytest.raises(StatusError) as caught:
+        api.update("nodes", {**old, "status": status}, subresource="status", caller=Caller())
+    assert causes(caught.value) == [
+        'status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0',
+        'status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0',
+        'status.addresses[1]: Duplicate value: {"Type":"A","Address":"b"}',
+    ]
+    taints = {"spec": {"taints": [{"key": "a", "effect": "Odd"}]}}
+    wrong = "metadata.taints[0].effect: Unsupported value: "
+    wrong += '"Odd": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"'
+    assert refused_change(api, "nodes", old, taints) == [wrong, wrong]
+
+
 def test_a_node_that_a_client_makes_is_not_ready_at_first() -> None:
     caller = Caller(manager="kubectl", dry_run=True)
     node = new_cluster().create("nodes", {"metadata": {"name": "n"}}, caller=caller)
