@@ -1,0 +1,53 @@
+"""What the clients work on: a pod that runs, a kind of the test's own."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.clients.custom import greetings, group_name
+from e2e.pods.manifest import container, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pytest_kwait import Bench
+    from pytest_kwait.clusters import Cluster
+
+    Wait = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Clients leave the sockets of their streams to the garbage collector, which warns of each."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture
+def kubeconfig(kwait_cluster: Cluster) -> Path:
+    """What all clients read."""
+    return kwait_cluster.kubeconfig
+
+
+@pytest.fixture
+def talker() -> dict[str, Any]:
+    """A pod that says two lines and stays."""
+    return pod("talker", container(script="echo one; echo two; sleep 300"), labels={"app": "talk"})
+
+
+@pytest.fixture
+def group(kwait: Bench, wait_for_crd_established: Wait) -> Iterator[str]:
+    """The group of a kind `Greeting` that is served."""
+    group = group_name()
+    definition = greetings(group)
+    kwait.apply(definition)
+    wait_for_crd_established(definition["metadata"]["name"])
+    yield group
+    kwait.delete(f"customresourcedefinition/{definition['metadata']['name']}")

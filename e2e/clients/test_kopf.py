@@ -1,0 +1,85 @@
+"""kopf: an operator that makes, follows and lets go of custom resources."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("kopf", reason="kopf is not installed")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+
+@pytest.fixture
+def operator(
+    kubeconfig: Path, kwait_namespace: str, group: str, tmp_path: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The operator, running as its users run it."""
+    command = [sys.executable, "-P", "-m", "kopf", "run", f"--namespace={kwait_namespace}"]
+    log = tmp_path / "operator.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "--verbose", str(Path(__file__).with_name("operator.py"))],
+            env=os.environ | {"KUBECONFIG": str(kubeconfig), "GREETINGS_GROUP": group},
+            cwd=tmp_path,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        print(log.read_text())
+
+
+def test_an_operator_reconciles(
+    operator: subprocess.Popen[bytes], kwait: Bench, wait_for: Wait, group: str
+) -> None:
+    kwait.create(
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "Greeting",
+            "metadata": {"name": "hello"},
+            "spec": {"text": "hello", "copies": 2},
+        }
+    )
+    greeting = f"greetings.{group}/hello"
+    told = "jsonpath={.status.write.written}=hello"
+    assert wait_for(greeting, told, timeout="60s")["metadata"]["finalizers"] == [f"{group}/said"]
+    written = kwait.get("configmap/hello")
+    assert written["data"] == {"text": "hello hello"}
+    assert written["metadata"]["ownerReferences"][0]["kind"] == "Greeting"
+
+    changed = kwait.get(greeting)
+    kwait.apply(
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "Greeting",
+            "metadata": {"name": "hello"},
+            "spec": {"text": "bye", "copies": 1},
+        }
+    )
+    wait_for("configmap/hello", "jsonpath={.data.text}=bye", timeout="60s")
+    assert kwait.get(greeting)["metadata"]["generation"] == changed["metadata"]["generation"] + 1
+
+    # The operator's finalizer holds it until the goodbye is said; its map goes with it.
+    kwait.delete(greeting)
+    wait_for("configmap/hello-goodbye", "create", timeout="60s")
+    wait_for(greeting, "delete", timeout="60s")
+    wait_for("configmap/hello", "delete", timeout="60s")
+    assert operator.poll() is None
