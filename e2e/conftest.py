@@ -15,9 +15,6 @@ EMBEDDED_LACKS = {
     "APIService": "it serves one API server",
     "bare namespaces": "it makes what every namespace gets together with the namespace",
     "memory limits": "its containers need no memory",
-    "columns of every kind": "it prints the columns of some kinds only",
-    "requesters of certificates": "it notes nobody in a request for a certificate",
-    "OpenAPI v2": "it has the older documents not in protobuf",
     "security contexts": "its containers run as nobody in particular",
 }
 """What a test can declare that it needs, and why the embedded cluster has it not."""

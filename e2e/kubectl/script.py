@@ -16,7 +16,7 @@ A script is a YAML mapping:
       needs: StatefulSet            where the cluster lacks it, the command is left out
       alone: true                   later reads are run once it has ended
 
-`{ns}` is the namespace, `{id}` a name that is free in the whole cluster.
+`{ns}` is the namespace, `{id}` a name that is free in the whole cluster, `{python}` an interpreter.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import os
 import secrets
 import string
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,7 @@ def play(
     steps = [step for step in script["steps"] if step.get("needs") not in lacking]
     with _namespace(Endpoint(kubeconfig)) as namespace:
         identity = namespace.rpartition("-")[2]
-        names = {"ns": namespace, "id": identity}
+        names = {"ns": namespace, "id": identity, "python": sys.executable}
         environment = _environment(kubeconfig, kubectl, folder, namespace)
         for name, text in script.get("files", {}).items():
             (folder / name).write_text(_filled(text, names))
