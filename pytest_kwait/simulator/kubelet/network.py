@@ -17,6 +17,8 @@ __all__ = ["Network"]
 class Network:
     """Who listens where."""
 
+    __slots__ = ("_listeners",)
+
     def __init__(self) -> None:
         self._listeners: dict[int, Callable[[Pipe], Session]] = {}
 

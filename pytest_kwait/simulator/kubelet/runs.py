@@ -146,6 +146,8 @@ class Runs:
         network: the ports of the pod.
     """
 
+    __slots__ = ("_all", "_clock", "_network", "_ports")
+
     def __init__(self, clock: SimClock, network: Network) -> None:
         self._clock = clock
         self._network = network
