@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.simulator.caller import Caller
 from pytest_kwait.simulator.cluster_api import ClusterApi, StatusError
-from pytest_kwait.simulator.crds import version_priority
+from pytest_kwait.simulator.custom_resources.serving import version_priority
 from pytest_kwait.simulator.kind_view import view
 from tests.simulator.cluster import new_cluster
 
