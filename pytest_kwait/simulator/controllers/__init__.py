@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.account_tokens import AccountTokenSecrets
 from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregation
+from pytest_kwait.simulator.controllers.cron_jobs import CronJobController
 from pytest_kwait.simulator.controllers.daemon_sets import DaemonSetController
 from pytest_kwait.simulator.controllers.deployments import DeploymentController
 from pytest_kwait.simulator.controllers.disruption_budgets import DisruptionBudgets
@@ -62,6 +63,7 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     DaemonSetController(api, pods, revisions)
     StatefulSetController(api, pods, revisions)
     JobController(api, pods)
+    CronJobController(api, Dependents(api, "jobs.batch"))
     ExpiryController(api)
     EventExpiry(api)
     selected = SelectedPods(api)
