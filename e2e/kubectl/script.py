@@ -16,7 +16,8 @@ A script is a YAML mapping:
       needs: StatefulSet            where the cluster lacks it, the command is left out
       alone: true                   later reads are run once it has ended
 
-`{ns}` is the namespace, `{id}` a name that is free in the whole cluster, `{python}` an interpreter.
+`{ns}` is the namespace, `{id}` a name that is free in the whole cluster, `{node}` a node,
+`{python}` an interpreter.
 """
 
 from __future__ import annotations
@@ -79,13 +80,20 @@ def play(
         lacking: what the cluster does not have: commands that need it are left out.
     """
     steps = [step for step in script["steps"] if step.get("needs") not in lacking]
-    with _namespace(Endpoint(kubeconfig)) as namespace:
+    endpoint = Endpoint(kubeconfig)
+    with _namespace(endpoint) as namespace:
         identity = namespace.rpartition("-")[2]
-        names = {"ns": namespace, "id": identity, "python": sys.executable}
+        node = endpoint.request("GET", "/api/v1/nodes").body["items"][0]["metadata"]["name"]
+        names = {"ns": namespace, "id": identity, "node": node, "python": sys.executable}
         environment = _environment(kubeconfig, kubectl, folder, namespace)
         for name, text in script.get("files", {}).items():
             (folder / name).write_text(_filled(text, names))
-        shown = {namespace: "<namespace>", identity: "<id>", str(folder): "<folder>"}
+        shown = {
+            namespace: "<namespace>",
+            identity: "<id>",
+            node: "<node>",
+            str(folder): "<folder>",
+        }
 
         def run(step: Step) -> subprocess.CompletedProcess[str]:
             return _run(step | {"run": _filled(step["run"], names)}, folder, environment)
