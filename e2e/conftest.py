@@ -11,7 +11,6 @@ EMBEDDED_LACKS = {
     "pod proxy": "it forwards nothing to pods",
     "service proxy": "it forwards nothing to services",
     "port-forward": "it forwards no ports",
-    "HorizontalPodAutoscaler": "it scales nothing by itself",
     "APIService": "it serves one API server",
     "bare namespaces": "it makes what every namespace gets together with the namespace",
     "memory limits": "its containers need no memory",

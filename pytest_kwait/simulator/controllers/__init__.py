@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.account_tokens import AccountTokenSecrets
+from pytest_kwait.simulator.controllers.autoscalers import Autoscalers
 from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregation
 from pytest_kwait.simulator.controllers.cron_jobs import CronJobController
 from pytest_kwait.simulator.controllers.daemon_sets import DaemonSetController
@@ -65,6 +66,7 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     JobController(api, pods)
     CronJobController(api, Dependents(api, "jobs.batch"))
     ExpiryController(api)
+    Autoscalers(api)
     EventExpiry(api)
     selected = SelectedPods(api)
     EndpointSliceController(api, selected)

@@ -1,0 +1,178 @@
+"""HorizontalPodAutoscalers: within their bounds at once, beyond that as without a metrics server.
+
+Source: kube-controller-manager, podautoscaler/horizontal.go, `reconcileAutoscaler`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.conditions import is_being_deleted
+from pytest_kwait.simulator.controllers.ownership import key_of, split_key
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
+from pytest_kwait.simulator.scales import read_scale, replicas_path
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["Autoscalers", "metric_refusal"]
+
+_AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
+_KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
+# Seconds between two looks; upstream, `horizontal-pod-autoscaler-sync-period`.
+_PERIOD = 15.0
+_NO_METRICS = (
+    "unable to fetch metrics from resource metrics API: the server could not find the requested"
+    " resource (get pods.metrics.k8s.io)"
+)
+
+
+def metric_refusal(metric: Obj) -> tuple[str, str, str]:
+    """Return reason, text and summary of a metric that no server measures."""
+    kind = metric["type"]
+    if kind in ("Resource", "ContainerResource"):
+        source = metric["resource" if kind == "Resource" else "containerResource"]
+        name = source["name"]
+        wanted = "utilization" if "averageUtilization" in source["target"] else "usage"
+        why = f"failed to get {name} {wanted}: unable to get metrics for resource {name}: "
+        why += _NO_METRICS
+        what = "resource" if kind == "Resource" else "container resource"
+        return f"FailedGet{kind}Metric", why, f"failed to get {name} {what} metric value: {why}"
+    name = (metric.get(kind[0].lower() + kind[1:]) or {}).get("metric", {}).get("name", "")
+    api = "external" if kind == "External" else "custom"
+    why = f"unable to get metric {name}: unable to fetch metrics from {api} metrics API: "
+    why += f"no {api} metrics API registered"
+    return f"FailedGet{kind}Metric", why, f"failed to get {kind.lower()} metric value: {why}"
+
+
+class Autoscalers:
+    """Scales what autoscalers name.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._recorder = EventRecorder(api, "horizontal-pod-autoscaler")
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "horizontal-pod-autoscaler-controller"
+        )
+        api.subscribe(_AUTOSCALERS, self._changed)
+
+    def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        if change == "DELETED":
+            self._queue.forget(key_of(new))
+        elif old is None:
+            self._queue.add_after(key_of(new), _PERIOD)
+
+    def _tell(self, obj: Obj, severity: str, reason: str, message: str) -> None:
+        self._recorder.event(obj, _KIND, severity, reason, message)
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        found = self._api.find(_AUTOSCALERS, name, namespace)
+        if found is None:
+            return
+        self._queue.add_after(key, _PERIOD)
+        if is_being_deleted(found):
+            return
+        obj = clone(found)
+        self._look(obj)
+        if obj["status"] != found.get("status"):
+            self._api.update_status(_AUTOSCALERS, obj)
+
+    def _look(self, obj: Obj) -> None:
+        status = obj.setdefault("status", {})
+        status.setdefault("desiredReplicas", 0)
+        try:
+            kind, target = self._target(obj)
+        except StatusError as error:
+            self._tell(obj, WARNING, "FailedGetScale", error.message)
+            text = "the HPA controller was unable to get the target's current scale: "
+            self._say(obj, "AbleToScale", "False", "FailedGetScale", text + error.message)
+            return
+        text = "the HPA controller was able to get the target's current scale"
+        self._say(obj, "AbleToScale", "True", "SucceededGetScale", text)
+        current = read_scale(kind, target)["spec"].get("replicas", 0)
+        spec = obj["spec"]
+        least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
+        if current == 0 and least != 0:
+            text = "scaling is disabled since the replica count of the target is zero"
+            self._say(obj, "ScalingActive", "False", "ScalingDisabled", text)
+            status.update(currentReplicas=0, desiredReplicas=0)
+        elif current > most:
+            self._scale(obj, kind, target, current, most, "above Spec.MaxReplicas")
+        elif current < least:
+            self._scale(obj, kind, target, current, least, "below Spec.MinReplicas")
+        else:
+            status["currentReplicas"] = current
+            self._measure(obj)
+
+    def _target(self, obj: Obj) -> tuple[Kind, Obj]:
+        reference = obj["spec"]["scaleTargetRef"]
+        version, name = reference.get("apiVersion", ""), reference["kind"]
+        kind = self._api.kinds.of_kind(version, name)
+        if kind is None or "scale" not in kind.subresources:
+            text = f'no matches for kind "{name}" in group "{version.rpartition("/")[0]}"'
+            raise StatusError(404, "NotFound", text)
+        return kind, self._api.get(kind.bucket, reference["name"], namespace_of(obj))
+
+    def _scale(
+        self, obj: Obj, kind: Kind, target: Obj, current: int, wanted: int, why: str
+    ) -> None:
+        status, reason = obj["status"], f"Current number of replicas {why}"
+
+        def resize(changed: Obj) -> None:
+            *parents, field = replicas_path(kind)
+            place = changed
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[field] = wanted
+
+        try:
+            self._api.modify(kind.bucket, name_of(target), namespace_of(target), resize)
+        except StatusError as error:
+            text = f"New size: {wanted}; reason: {reason}; error: {error.message}"
+            self._tell(obj, WARNING, "FailedRescale", text)
+            text = f"the HPA controller was unable to update the target scale: {error.message}"
+            self._say(obj, "AbleToScale", "False", "FailedUpdateScale", text)
+            status["currentReplicas"] = current
+            return
+        text = f"the HPA controller was able to update the target scale to {wanted}"
+        self._say(obj, "AbleToScale", "True", "SucceededRescale", text)
+        message = f"New size: {wanted}; reason: {reason}"
+        self._tell(obj, NORMAL, "SuccessfulRescale", message)
+        status.update(currentReplicas=current, desiredReplicas=wanted)
+        status["lastScaleTime"] = self._api.clock.stamp()
+
+    def _measure(self, obj: Obj) -> None:
+        """Say of each metric that nobody measures it."""
+        metrics = obj["spec"].get("metrics") or []
+        first = None
+        for metric in metrics:
+            reason, why, summary = metric_refusal(metric)
+            first = first or (reason, why, summary)
+            self._tell(obj, WARNING, reason, why)
+        if first is None:
+            return
+        reason, why, summary = first
+        text = f"the HPA was unable to compute the replica count: {why}"
+        self._say(obj, "ScalingActive", "False", reason, text)
+        count = len(metrics)
+        text = f"invalid metrics ({count} invalid out of {count}), first error is: {summary}"
+        self._tell(obj, WARNING, "FailedComputeMetricsReplicas", text)
+
+    def _say(self, obj: Obj, kind: str, value: str, reason: str, message: str) -> None:
+        conditions = obj["status"].setdefault("conditions", [])
+        told = next((one for one in conditions if one["type"] == kind), None)
+        if told is None:
+            told = {"type": kind}
+            conditions.append(told)
+        if told.get("status") != value:
+            told["lastTransitionTime"] = self._api.clock.stamp()
+        told.update(status=value, reason=reason, message=message)
