@@ -1,14 +1,17 @@
 """Patterns as Go's regexp package has them, by the RE2 that the CEL library brings.
 
 Go's syntax is RE2's, and RE2 needs time in proportion to the text: no pattern can keep the server
-busy. The library is loaded with the first pattern.
+busy. The library is loaded with the first pattern. Where it is not installed Python's own patterns
+stand in, which mean the same but for what only one of the two knows.
 
 Source: Go's regexp/syntax/parse.go (the texts of what is wrong).
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,9 +41,16 @@ def _search() -> Expression:
     return cel.NewEnv(variables=variables).compile("text.matches(pattern)")
 
 
+@lru_cache(maxsize=1)
+def _has_re2() -> bool:
+    return find_spec("cel_expr_python") is not None
+
+
 @lru_cache(maxsize=512)
 def pattern_fault(pattern: str) -> str:
     """Why `pattern` is none, as Go says it; empty if it is one."""
+    if not _has_re2():
+        return _python_fault(pattern)
     said = _search().eval(data={"text": "", "pattern": pattern}).value()
     if isinstance(said, bool):
         return ""
@@ -53,4 +63,14 @@ def pattern_fault(pattern: str) -> str:
 
 def pattern_matches(pattern: str, text: str) -> bool:
     """Whether `pattern` is found in `text`; one that is none is found nowhere."""
+    if not _has_re2():
+        return not pattern_fault(pattern) and re.search(pattern, text, re.ASCII) is not None
     return _search().eval(data={"text": text, "pattern": pattern}).value() is True
+
+
+def _python_fault(pattern: str) -> str:
+    try:
+        re.compile(pattern, re.ASCII)
+    except re.error as error:
+        return f"error parsing regexp: {error.msg}: `{pattern}`"
+    return ""

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import pytest
 
+from pytest_kwait.simulator import go_regexp
 from pytest_kwait.simulator.go_regexp import pattern_fault, pattern_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize(
@@ -37,3 +44,21 @@ def test_what_is_no_pattern(pattern: str, fault: str) -> None:
 def test_patterns_are_those_of_go(pattern: str, text: str, found: bool) -> None:
     assert pattern_fault(pattern) == ""
     assert pattern_matches(pattern, text) is found
+
+
+@pytest.fixture
+def without_re2(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    monkeypatch.setattr(go_regexp, "_has_re2", lambda: False)
+    pattern_fault.cache_clear()
+    yield
+    pattern_fault.cache_clear()
+
+
+@pytest.mark.usefixtures("without_re2")
+def test_patterns_without_re2_are_those_of_python() -> None:
+    assert pattern_fault(r"^\d+$") == ""
+    assert pattern_matches(r"^\d+$", "12")
+    assert not pattern_matches(r"^\d+$", "٣")
+    assert pattern_fault("([") == "error parsing regexp: unterminated character set: `([`"
+    assert not pattern_matches("([", "a")
