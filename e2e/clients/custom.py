@@ -1,4 +1,4 @@
-"""A custom kind of a group of the test's own, with columns, a status and a scale."""
+"""A custom kind of a group of the test's own, with a default, rules and a status."""
 
 from __future__ import annotations
 
