@@ -126,9 +126,7 @@ class Removals:
             obj = {**obj, "metadata": metadata, "status": status}
             if caller.dry_run:
                 return obj
-            if finished(kind, obj):
-                self._store.remove(kind.bucket, entry.key)
-                return obj
+            # Without finalizers it stays until it is deleted once more, as upstream.
             return self._store.put(kind.bucket, entry.key, obj).obj
         if finished(kind, obj) and not caller.dry_run:
             self._store.remove(kind.bucket, entry.key)
