@@ -10,18 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.account_tokens import AccountTokenSecrets
-from pytest_kwait.simulator.controllers.autoscalers import Autoscalers
 from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregation
-from pytest_kwait.simulator.controllers.cron_jobs import CronJobController
-from pytest_kwait.simulator.controllers.daemon_sets import DaemonSetController
 from pytest_kwait.simulator.controllers.deployments import DeploymentController
 from pytest_kwait.simulator.controllers.disruption_budgets import DisruptionBudgets
-from pytest_kwait.simulator.controllers.endpoints import (
-    EndpointsController,
-    EndpointSliceController,
-    MirroringController,
-    SelectedPods,
-)
 from pytest_kwait.simulator.controllers.event_expiry import EventExpiry
 from pytest_kwait.simulator.controllers.garbage_collector import GarbageCollector
 from pytest_kwait.simulator.controllers.jobs import ExpiryController, JobController
@@ -36,12 +27,14 @@ from pytest_kwait.simulator.controllers.replica_sets import (
 )
 from pytest_kwait.simulator.controllers.resource_quotas import ResourceQuotas
 from pytest_kwait.simulator.controllers.scheduler import Scheduler
-from pytest_kwait.simulator.controllers.stateful_sets import StatefulSetController
 from pytest_kwait.simulator.controllers.volumes import VolumeBinder, VolumeProtection
 from pytest_kwait.simulator.kubelet import start_kubelets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["start_all"]
 
@@ -60,18 +53,9 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     ReplicaController(api, REPLICATION_CONTROLLERS, pods)
     ReplicaController(api, REPLICA_SETS, pods)
     DeploymentController(api, replica_sets, pods)
-    revisions = Dependents(api, "controllerrevisions.apps")
-    DaemonSetController(api, pods, revisions)
-    StatefulSetController(api, pods, revisions)
     JobController(api, pods)
-    CronJobController(api, Dependents(api, "jobs.batch"))
     ExpiryController(api)
-    Autoscalers(api)
     EventExpiry(api)
-    selected = SelectedPods(api)
-    EndpointSliceController(api, selected)
-    EndpointsController(api, selected)
-    MirroringController(api, selected)
     DisruptionBudgets(api)
     VolumeBinder(api)
     VolumeProtection(api)
@@ -81,3 +65,60 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     ResourceQuotas(api)
     Scheduler(api)
     start_kubelets(api, nodes)
+    _start_with_the_first(api, pods)
+
+
+def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
+    """Let controllers begin with the first object that they are for, and load with it."""
+
+    def sets() -> None:
+        from pytest_kwait.simulator.controllers.daemon_sets import DaemonSetController
+        from pytest_kwait.simulator.controllers.stateful_sets import StatefulSetController
+
+        revisions = Dependents(api, "controllerrevisions.apps")
+        DaemonSetController(api, pods, revisions)
+        StatefulSetController(api, pods, revisions)
+
+    def endpoints() -> None:
+        from pytest_kwait.simulator.controllers.endpoints import (
+            EndpointsController,
+            EndpointSliceController,
+            MirroringController,
+            SelectedPods,
+        )
+
+        selected = SelectedPods(api)
+        EndpointSliceController(api, selected)
+        EndpointsController(api, selected)
+        MirroringController(api, selected)
+
+    def cron_jobs() -> None:
+        from pytest_kwait.simulator.controllers.cron_jobs import CronJobController
+
+        CronJobController(api, Dependents(api, "jobs.batch"))
+
+    def autoscalers() -> None:
+        from pytest_kwait.simulator.controllers.autoscalers import Autoscalers
+
+        Autoscalers(api)
+
+    _with_any(api, ("daemonsets.apps", "statefulsets.apps"), sets)
+    _with_any(api, ("services", "endpoints"), endpoints)
+    _with_any(api, ("cronjobs.batch",), cron_jobs)
+    _with_any(api, ("horizontalpodautoscalers.autoscaling",), autoscalers)
+
+
+def _with_any(api: ClusterApi, resources: tuple[str, ...], start: Callable[[], None]) -> None:
+    """Call `start` once, when there is an object of one of the resources."""
+    stops: list[Callable[[], None]] = []
+    started = False
+
+    def begin(_change: str, _new: Obj, _old: Obj | None) -> None:
+        nonlocal started
+        if not started:
+            started = True
+            for stop in stops:
+                stop()
+            start()
+
+    stops += [api.subscribe(resource, begin) for resource in resources]
