@@ -67,9 +67,7 @@ def test_lowest_versions_are_those_that_the_package_allows() -> None:
         return {name.lower(): version.removesuffix(".*") for name, version in pairs}
 
     package = project()["project"]
-    allowed = versions(
-        [*package["dependencies"], *package["optional-dependencies"]["cel"]], ">="
-    )
+    allowed = versions([*package["dependencies"], *package["optional-dependencies"]["cel"]], ">=")
     tested = versions(project()["dependency-groups"]["lowest"], "==")
 
     assert tested == allowed
