@@ -7,10 +7,6 @@ import pytest
 EMBEDDED_LACKS = {
     "its own registry": "its registry of kinds is made from a real server",
     "images": "it runs no images",
-    "PersistentVolume": "it binds no volumes",
-    "pod proxy": "it forwards nothing to pods",
-    "service proxy": "it forwards nothing to services",
-    "port-forward": "it forwards no ports",
     "APIService": "it serves one API server",
     "bare namespaces": "it makes what every namespace gets together with the namespace",
     "memory limits": "its containers need no memory",

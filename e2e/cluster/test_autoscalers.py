@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from e2e.raising import raises
-from pytest_kwait import WaitFailed, WaitTimeout
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +40,9 @@ spec:
 """
 
 
-def test_an_autoscaler_that_has_not_looked(kwait: Bench, wait_for_hpa_replicas: Wait) -> None:
+def test_an_autoscaler_that_never_gets_there(kwait: Bench, wait_for_hpa_replicas: Wait) -> None:
     kwait.create(AUTOSCALER % "nowhere")
 
-    with raises(WaitTimeout, "did not have 2 to 3 replicas within 300ms: it has not looked at its"):
-        wait_for_hpa_replicas("web", 2, 3, timeout="300ms")
     with raises(WaitFailed, "it keeps 2 to 4 replicas"):
         wait_for_hpa_replicas("web", 5, timeout="30s", grace="500ms")
 

@@ -65,7 +65,6 @@ class ReachableWait(RespondingWait):
 
     title = "service that answers"
     watches = 3
-    needs = ("EndpointSlice",)
     asks = "get services/proxy"
 
     def prepare(self) -> None:
