@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.conditions import is_being_deleted
-from pytest_kwait.simulator.controllers.ownership import key_of, split_key
+from pytest_kwait.simulator.controllers.ownership import split_key
+from pytest_kwait.simulator.controllers.pod_owners import PodOwners
 from pytest_kwait.simulator.controllers.pods import (
     PodControl,
     SlowStartError,
@@ -21,7 +22,7 @@ from pytest_kwait.simulator.controllers.pods import (
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import EventRecorder
-from pytest_kwait.simulator.objects import Obj, namespace_of, owner_of, uid_of
+from pytest_kwait.simulator.objects import Obj, uid_of
 from pytest_kwait.simulator.selectors import matches
 
 if TYPE_CHECKING:
@@ -144,30 +145,7 @@ class ReplicaController:
             api, EventRecorder(api, kind.component), kind.api_version, kind.kind
         )
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, kind.component)
-        self._by_uid: dict[str, str] = {}
-        self._by_namespace: dict[str, set[str]] = {}
-        api.subscribe(kind.resource, self._changed)
-        pods.listen(self._pod_changed)
-
-    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        key, uid = key_of(new), uid_of(new)
-        if change == "DELETED":
-            self._by_uid.pop(uid, None)
-            self._by_namespace.get(namespace_of(new), set()).discard(key)
-            self._queue.forget(key)
-            return
-        self._by_uid[uid] = key
-        self._by_namespace.setdefault(namespace_of(new), set()).add(key)
-        self._queue.add(key)
-
-    def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
-        for uid in {owner_uid, previous_uid}:
-            if uid is not None and uid in self._by_uid:
-                self._queue.add(self._by_uid[uid])
-        if owner_uid is None and owner_of(pod) is None:
-            # An orphan: whoever selects it may adopt it.
-            for key in self._by_namespace.get(namespace_of(pod), ()):
-                self._queue.add(key)
+        PodOwners(api, kind.resource, pods, self._queue)
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)

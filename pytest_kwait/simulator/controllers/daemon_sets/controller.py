@@ -19,6 +19,7 @@ from pytest_kwait.simulator.controllers.daemon_sets.rolling import (
     rolling_update,
 )
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
+from pytest_kwait.simulator.controllers.pod_owners import PodOwners
 from pytest_kwait.simulator.controllers.pods import (
     PodControl,
     SlowStartError,
@@ -28,7 +29,7 @@ from pytest_kwait.simulator.controllers.pods import (
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of, owner_of, uid_of
+from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,39 +67,20 @@ class DaemonSetController:
         self._recorder = EventRecorder(api, _NAME)
         self._control = PodControl(api, self._recorder, *KIND)
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
-        self._by_uid: dict[str, str] = {}
-        self._by_namespace: dict[str, set[str]] = {}
         self._failures: dict[str, dict[str, tuple[int, float]]] = {}
+        self._sets = PodOwners(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
         api.subscribe(_SETS, self._changed)
         api.subscribe("nodes", self._node_changed)
-        pods.listen(self._pod_changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        key, uid = key_of(new), uid_of(new)
         if change == "DELETED":
-            self._by_uid.pop(uid, None)
-            self._failures.pop(uid, None)
-            self._by_namespace.get(namespace_of(new), set()).discard(key)
-            self._queue.forget(key)
-            return
-        self._by_uid[uid] = key
-        self._by_namespace.setdefault(namespace_of(new), set()).add(key)
-        self._queue.add(key)
+            self._failures.pop(uid_of(new), None)
 
     def _node_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         if old is not None and change != "DELETED" and _matters(new) == _matters(old):
             return
-        for key in self._by_uid.values():
+        for key in self._sets.keys:
             self._queue.add(key)
-
-    def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
-        for uid in {owner_uid, previous_uid}:
-            if uid is not None and uid in self._by_uid:
-                pause = len(self._pods.of(uid)) * _PAUSE_PER_POD
-                self._queue.add_after(self._by_uid[uid], pause, scaled=False)
-        if owner_uid is None and owner_of(pod) is None:
-            for key in self._by_namespace.get(namespace_of(pod), ()):
-                self._queue.add(key)
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)

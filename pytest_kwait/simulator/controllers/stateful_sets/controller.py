@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.ownership import key_of, split_key
+from pytest_kwait.simulator.controllers.ownership import split_key
+from pytest_kwait.simulator.controllers.pod_owners import PodOwners
 from pytest_kwait.simulator.controllers.pods import available_in
 from pytest_kwait.simulator.controllers.stateful_sets.claims import Claims
 from pytest_kwait.simulator.controllers.stateful_sets.members import KIND, is_member, replicas_of
@@ -12,7 +13,7 @@ from pytest_kwait.simulator.controllers.stateful_sets.revisions import Revisions
 from pytest_kwait.simulator.controllers.stateful_sets.rollout import Rollout
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import EventRecorder
-from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, owner_of, uid_of
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_api import ClusterApi
@@ -45,30 +46,7 @@ class StatefulSetController:
         self._claims = Claims(api, self._recorder)
         self._revisions = Revisions(api, revisions)
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
-        self._by_uid: dict[str, str] = {}
-        self._by_namespace: dict[str, set[str]] = {}
-        api.subscribe(_SETS, self._changed)
-        pods.listen(self._pod_changed)
-
-    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        key, uid = key_of(new), uid_of(new)
-        if change == "DELETED":
-            self._by_uid.pop(uid, None)
-            self._by_namespace.get(namespace_of(new), set()).discard(key)
-            self._queue.forget(key)
-            return
-        self._by_uid[uid] = key
-        self._by_namespace.setdefault(namespace_of(new), set()).add(key)
-        self._queue.add(key)
-
-    def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
-        for uid in {owner_uid, previous_uid}:
-            if uid is not None and uid in self._by_uid:
-                pause = len(self._pods.of(uid)) * _PAUSE_PER_POD
-                self._queue.add_after(self._by_uid[uid], pause, scaled=False)
-        if owner_uid is None and owner_of(pod) is None:
-            for key in self._by_namespace.get(namespace_of(pod), ()):
-                self._queue.add(key)
+        PodOwners(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)

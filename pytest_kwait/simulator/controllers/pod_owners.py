@@ -1,0 +1,73 @@
+"""Objects that keep pods: looked at when they change, and when pods of theirs do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.ownership import key_of
+from pytest_kwait.simulator.objects import namespace_of, owner_of, uid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.controllers.workqueue import Workqueue
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["PodOwners"]
+
+
+class PodOwners:
+    """The objects of one kind, by UID and by namespace; puts into a queue what is to be looked at.
+
+    Args:
+        api: the cluster.
+        resource: the kind, as `plural.group`.
+        pods: the cluster's pods by owner.
+        queue: takes the objects' keys.
+        pause: seconds of patience per pod that an owner has, so that a pod's change costs the same
+            however many there are.
+    """
+
+    def __init__(
+        self,
+        api: ClusterApi,
+        resource: str,
+        pods: Dependents,
+        queue: Workqueue[str],
+        pause: float = 0.0,
+    ) -> None:
+        self._pods = pods
+        self._queue = queue
+        self._pause = pause
+        self._by_uid: dict[str, str] = {}
+        self._by_namespace: dict[str, set[str]] = {}
+        api.subscribe(resource, self._changed)
+        pods.listen(self._pod_changed)
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The keys of all of them."""
+        return self._by_uid.values()
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        key, uid = key_of(new), uid_of(new)
+        if change == "DELETED":
+            self._by_uid.pop(uid, None)
+            self._by_namespace.get(namespace_of(new), set()).discard(key)
+            self._queue.forget(key)
+            return
+        self._by_uid[uid] = key
+        self._by_namespace.setdefault(namespace_of(new), set()).add(key)
+        self._queue.add(key)
+
+    def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
+        for uid in {owner_uid, previous_uid}:
+            if uid is not None and uid in self._by_uid:
+                pause = len(self._pods.of(uid)) * self._pause if self._pause else 0.0
+                self._queue.add_after(self._by_uid[uid], pause, scaled=False)
+        if owner_uid is None and owner_of(pod) is None:
+            # An orphan: whoever selects it may adopt it.
+            for key in self._by_namespace.get(namespace_of(pod), ()):
+                self._queue.add(key)
