@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.schedules import schedule_problem, time_zone_texts
 from pytest_kwait.simulator.workload_rules.jobs import check_job_body
-from pytest_kwait.simulator.workload_rules.schedules import schedule_problem, time_zone_texts
 from pytest_kwait.simulator.workload_rules.selectors import shown_selector
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339
 from pytest_kwait.simulator.conditions import is_being_deleted, moment
-from pytest_kwait.simulator.controllers.cron_jobs.schedules import Every, Schedule, parse_schedule
 from pytest_kwait.simulator.controllers.cron_jobs.times import missed, pause
 from pytest_kwait.simulator.controllers.ownership import controller_reference, key_of, split_key
 from pytest_kwait.simulator.controllers.pods import is_namespace_terminating
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, owner_of, uid_of
+from pytest_kwait.simulator.schedules import Every, Schedule, parse_schedule
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:

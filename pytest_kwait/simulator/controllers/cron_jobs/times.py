@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.conditions import moment
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.controllers.cron_jobs.schedules import Every, Schedule
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.schedules import Every, Schedule
 
 __all__ = ["missed", "pause"]
 
