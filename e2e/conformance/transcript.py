@@ -41,7 +41,7 @@ __all__ = ["Outcome", "load", "play"]
 Outcome = dict[str, Any]
 
 _TOGETHER = 8
-_UNTIL = 15.0
+_UNTIL = 60.0
 
 
 def load(path: Path) -> list[dict[str, Any]]:

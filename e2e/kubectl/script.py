@@ -51,7 +51,7 @@ _READS = frozenset(
     | {"version", "config", "logs", "top", "events"}
 )
 _TOGETHER = 4
-_UNTIL = 30.0
+_UNTIL = 60.0
 _PATIENCE = 120.0
 
 
