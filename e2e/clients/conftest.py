@@ -7,13 +7,17 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.client import ApiException, ApisApi, CustomObjectsApi
 
 from e2e.clients.custom import greetings, group_name
 from e2e.pods.manifest import container, pod
+from pytest_kwait import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from kubernetes.client import ApiClient
 
     from pytest_kwait import Bench
     from pytest_kwait.clusters import Cluster
@@ -44,10 +48,22 @@ def talker() -> dict[str, Any]:
 
 @pytest.fixture
 def group(kwait: Bench, wait_for_crd_established: Wait) -> Iterator[str]:
-    """The group of a kind `Greeting` that is served."""
+    """The group of a kind `Greeting` that is served, and that clients find."""
     group = group_name()
     definition = greetings(group)
     kwait.apply(definition)
     wait_for_crd_established(definition["metadata"]["name"])
+    # A real server tells of the group a little later.
+    wait.poll_immediate(0.05, 60, lambda: _is_told_of(kwait.client, group))
     yield group
     kwait.delete(f"customresourcedefinition/{definition['metadata']['name']}")
+
+
+def _is_told_of(client: ApiClient, group: str) -> bool:
+    try:
+        CustomObjectsApi(client).get_api_resources(group, "v1")
+    except ApiException as error:
+        if error.status != 404:
+            raise
+        return False
+    return group in [each.name for each in ApisApi(client).get_api_versions().groups]

@@ -1,11 +1,18 @@
-"""A custom kind of a group of the test's own, with a default, rules and a status."""
+"""A custom kind of a group of the test's own; and how clients bear with the groups of others."""
 
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["greetings", "group_name"]
+from pytest_kwait import wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["greetings", "group_name", "once_groups_rest"]
+
+T = TypeVar("T")
 
 
 def group_name() -> str:
@@ -51,3 +58,28 @@ def _schema() -> dict[str, Any]:
             "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         },
     }
+
+
+def once_groups_rest(look: Callable[[], T], lost: tuple[type[Exception], ...], text: str = "") -> T:
+    """What a client finds that asks for the kinds of each group in turn.
+
+    It gives up where a group is gone by then: those of other tests' definitions come and go.
+
+    Args:
+        look: what it does.
+        lost: what it raises then.
+        text: what that says.
+    """
+    found: list[T] = []
+
+    def looked() -> bool:
+        try:
+            found.append(look())
+        except lost as error:
+            if text not in str(error):
+                raise
+            return False
+        return True
+
+    wait.poll_immediate(0.1, 60, looked)
+    return found[0]
