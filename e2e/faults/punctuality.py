@@ -53,7 +53,10 @@ def ends_at_its_limit(trial: Trial, outcome: Outcome, limit: float, stalls: Stal
 
 
 def ends_at_once(trial: Trial, outcome: Outcome, timeout: float, stalls: Stalls) -> bool:
-    """Say whether a wait that is refused ends without waiting for anything.
+    """Say whether a wait that is refused ends without waiting for anything, or asking again.
+
+    The wait before it over the same proxy may have had a request on its way when it ended: that is
+    counted here once, and not when it is tried again.
 
     Args:
         trial: the wait; its fault lasts.
@@ -62,8 +65,10 @@ def ends_at_once(trial: Trial, outcome: Outcome, timeout: float, stalls: Stalls)
         stalls: when nothing here could run.
     """
     for _ in range(TRIES):
-        if outcome.seconds < LATE + stalls.between(outcome.begun, outcome.ended):
+        late = outcome.seconds >= LATE + stalls.between(outcome.begun, outcome.ended)
+        if not late and len(outcome.requests) <= max(trial.family.watches, 1):
             return True
+        trial.proxy.forget()
         trial.begin(timeout)
         outcome = trial.outcome(PATIENCE)
     return False

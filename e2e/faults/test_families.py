@@ -17,7 +17,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 from .answer_families import ANSWER_FAMILIES
 from .catalogue import FAULTS, REFUSALS, SILENCES, TOO_BUSY, Door, Fault
 from .cluster_families import CLUSTER_FAMILIES
-from .punctuality import ends_at_its_limit
+from .punctuality import ends_at_its_limit, ends_at_once
 from .stalls import Stalls
 from .storage_families import STORAGE_FAMILIES
 from .workload_families import WORKLOAD_FAMILIES
@@ -139,7 +139,7 @@ def test_waits_keep_their_limits(kinds: list[type[Family]], trials: Trials, plac
             if expected(case.fault) == "WaitTimeout":
                 assert ends_at_its_limit(trial, outcome, LIMIT, stalls), (str(case), outcome)
             if case.fault in REFUSALS:
-                assert len(outcome.requests) <= max(case.kind.watches, 1), str(case)
+                assert ends_at_once(trial, outcome, TIMEOUT, stalls), (str(case), outcome)
 
 
 def expected(fault: Fault) -> str:
