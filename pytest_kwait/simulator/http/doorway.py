@@ -68,7 +68,7 @@ class Doorway:
             listener.setblocking(False)
             listener.bind((host, port))
             listener.listen(_BACKLOG)
-        except BaseException:
+        except OSError:
             listener.close()
             raise
         self._listener = listener
