@@ -1,6 +1,8 @@
 """Scripts: commands in order, each remembered or compared by exit code and normalised output.
 
 Commands that only read and follow each other are run together: what they take is starting kubectl.
+After any other, the next one waits until the workloads' controllers have seen what was changed: two
+changes that they see at once are one revision.
 
 A script is a YAML mapping:
 
@@ -50,6 +52,7 @@ _READS = frozenset(
     {"get", "describe", "explain", "auth", "api-resources", "api-versions"}
     | {"version", "config", "logs", "top", "events"}
 )
+_WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets")
 _TOGETHER = 4
 _UNTIL = 60.0
 _PATIENCE = 120.0
@@ -104,6 +107,8 @@ def play(
                     ended = runners.map(run, group)
                     for step, done in zip(group, ended, strict=True):
                         yield {"run": step["run"]} | _outcome(step, done, shown)
+                    if not all(_reads(step["run"]) for step in group):
+                        _settle(endpoint, namespace)
         finally:
             for command in script.get("finally", ()):
                 run({"run": command})
@@ -171,6 +176,22 @@ def _groups(steps: list[Step]) -> Iterator[list[Step]]:
         yield [step]
     if group:
         yield group
+
+
+def _settle(endpoint: Endpoint, namespace: str) -> None:
+    """Wait until no workload has a generation that its controller has not seen."""
+    deadline = SYSTEM_CLOCK.monotonic() + _UNTIL
+    for plural in _WORKLOADS:
+        path = f"/apis/apps/v1/namespaces/{namespace}/{plural}"
+        while any(map(_unseen, endpoint.request("GET", path).body["items"])):
+            if SYSTEM_CLOCK.monotonic() > deadline:
+                return
+            SYSTEM_CLOCK.sleep(0.05)
+
+
+def _unseen(workload: dict[str, Any]) -> bool:
+    generation = workload["metadata"]["generation"]
+    return bool(workload.get("status", {}).get("observedGeneration", 0) < generation)
 
 
 def _reads(command: str) -> bool:
