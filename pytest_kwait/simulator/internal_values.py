@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.registry import read_data
-from pytest_kwait.simulator.status_error import Rendered
+from pytest_kwait.simulator.status_error import ESCAPES, Rendered, rendered
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -21,7 +21,6 @@ __all__ = ["internal_diff", "internal_json", "internal_value"]
 
 _OF_THE_POD = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 """What the API has beside the security context, and the internal type within it."""
-_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 @cache
@@ -71,15 +70,14 @@ def internal_json(name: str, value: Obj | list[Obj] | None) -> Rendered:
         if isinstance(value, list)
         else internal_value(name, value)
     )
-    text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
-    return Rendered(text.translate(_ESCAPES))
+    return rendered(shown)
 
 
 def internal_diff(name: str, old: Obj, new: Obj) -> str:
     """A unified diff of two values of that internal type, without file names."""
     before, after = (
         json.dumps(internal_value(name, value), indent=1, ensure_ascii=False)
-        .translate(_ESCAPES)
+        .translate(ESCAPES)
         .splitlines(keepends=True)
         for value in (old, new)
     )

@@ -6,7 +6,6 @@ Source: k8s.io/apimachinery pkg/api/errors/errors.go, pkg/util/validation/field/
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
+    "ESCAPES",
     "FieldError",
     "Rendered",
     "StatusError",
@@ -33,6 +33,7 @@ __all__ = [
     "not_acceptable",
     "not_found",
     "not_supported",
+    "rendered",
     "required",
     "resource_not_found",
     "too_large_resource_version",
@@ -44,13 +45,24 @@ __all__ = [
     "verb_not_supported",
 ]
 
-_CONTROL = re.compile(r"\\u00([01][0-9a-f])")
+ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+"""What Go writes in JSON so that it may stand in HTML."""
+_QUOTED = str.maketrans(
+    {sign: f"\\{name}" for sign, name in zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True)}
+)
+"""What Go has short escapes for."""
 
 
 class Rendered(str):
     """A value in the text that refusals show for it."""
 
     __slots__ = ()
+
+
+def rendered(value: Any) -> Rendered:
+    """What refusals show of a value of the server's own types: its fields in their order."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return Rendered(text.translate(ESCAPES))
 
 
 class StatusError(Exception):
@@ -166,15 +178,30 @@ def _shown(value: object) -> str:
     if isinstance(value, Rendered):
         return str(value)
     if isinstance(value, str):
-        text = json.dumps(value, ensure_ascii=False)
-        return text if value.isprintable() else _CONTROL.sub(r"\\x\1", text)
+        return _go_quoted(value)
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict | list):
-        return json.dumps(value, separators=(",", ":"), sort_keys=True)
+        text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+        return text.translate(ESCAPES)
     return str(value)
+
+
+def _go_quoted(text: str) -> str:
+    """A text as Go's `%q` writes it."""
+    short = text.translate(_QUOTED)
+    if short.isprintable():
+        return f'"{short}"'
+    return '"' + "".join(sign if sign.isprintable() else _escaped(sign) for sign in short) + '"'
+
+
+def _escaped(sign: str) -> str:
+    code = ord(sign)
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def qualified(group: str, plural: str) -> str:

@@ -1,28 +1,21 @@
-"""Templates of persistent volume claims, in volumes and in stateful sets.
+"""Templates of persistent volume claims in volumes.
 
-Source: pkg/apis/core/validation/validation.go, ValidatePersistentVolumeClaimTemplate,
-ValidatePersistentVolumeClaimSpec.
+Source: pkg/apis/core/validation/validation.go, ValidatePersistentVolumeClaimTemplate.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
-from pytest_kwait.simulator.formats import dns_label_texts, dns_subdomain_texts
-from pytest_kwait.simulator.status_error import Rendered
-from pytest_kwait.simulator.validation import annotation_errors, label_errors, selector_errors
+from pytest_kwait.simulator.rules.claim_specs import check_claim_spec
+from pytest_kwait.simulator.validation import annotation_errors, label_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.findings import Findings
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_claim_spec", "check_claim_template"]
+__all__ = ["check_claim_template"]
 
-_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_VOLUME_MODES = ("Block", "Filesystem")
-_ONLY_POD = "ReadWriteOncePod"
-_KEPT = ("annotations", "labels", "creationTimestamp")
 _FIELDS = (
     "name",
     "generateName",
@@ -49,59 +42,3 @@ def check_claim_template(template: Obj, at: str, found: Findings) -> None:
         if metadata.get(field):
             found.forbidden(f"{at}.metadata.{_SHOWN.get(field, field)}", "cannot be set")
     check_claim_spec(template.get("spec") or {}, f"{at}.spec", found)
-
-
-def check_claim_spec(spec: Obj, at: str, found: Findings) -> None:
-    """The spec of a claim."""
-    modes = spec.get("accessModes", [])
-    if not modes:
-        found.required(f"{at}.accessModes", "at least 1 access mode is required")
-    if "selector" in spec:
-        found += selector_errors(spec["selector"], f"{at}.selector")
-    for mode in modes:
-        if mode not in _MODES:
-            found.unsupported(f"{at}.accessModes", mode, _MODES)
-    if _ONLY_POD in modes and any(mode in _MODES and mode != _ONLY_POD for mode in modes):
-        text = "may not use ReadWriteOncePod with other access modes"
-        found.forbidden(f"{at}.accessModes", text)
-    storage = spec.get("resources", {}).get("requests", {}).get("storage")
-    if storage is None:
-        found.required(f"{at}.resources[storage]")
-    elif parse_quantity(storage).amount <= 0:
-        found.invalid(f"{at}.resources[storage]", storage, "must be greater than zero")
-    for field in ("storageClassName", "volumeAttributesClassName"):
-        if field == "volumeAttributesClassName":
-            _check_sources(spec, at, found)
-        if spec.get(field):
-            found.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
-        if field == "storageClassName" and spec.get("volumeMode") not in (None, *_VOLUME_MODES):
-            found.unsupported(f"{at}.volumeMode", spec["volumeMode"], _VOLUME_MODES)
-
-
-def _check_sources(spec: Obj, at: str, found: Findings) -> None:
-    source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
-    for field, value in (("dataSource", source), ("dataSourceRef", ref)):
-        if value is not None:
-            _check_source(value, f"{at}.{field}", found)
-    if source is None or ref is None:
-        return
-    whole = Rendered("{}")
-    if ref.get("namespace"):
-        text = "may not be specified when dataSourceRef.namespace is specified"
-        found.invalid(at, whole, text)
-    elif any(source.get(field) != ref.get(field) for field in ("apiGroup", "kind", "name")):
-        found.invalid(at, whole, "must match dataSourceRef")
-
-
-def _check_source(source: Obj, at: str, found: Findings) -> None:
-    for field in ("name", "kind"):
-        if not source.get(field):
-            found.required(f"{at}.{field}")
-    group, kind = source.get("apiGroup", ""), source.get("kind", "")
-    if not group and kind != "PersistentVolumeClaim":
-        text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-        found.invalid(at, kind, text)
-    if group:
-        found.texts(f"{at}.apiGroup", group, dns_subdomain_texts(group))
-    if source.get("namespace"):
-        found.texts(f"{at}.namespace", source["namespace"], dns_label_texts(source["namespace"]))

@@ -5,25 +5,30 @@ Source: pkg/apis/core/validation/validation.go, ValidateVolumes, validateVolumeS
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
 from pytest_kwait.simulator.formats import (
     dns_label_texts,
     dns_subdomain_texts,
-    range_texts,
 )
 from pytest_kwait.simulator.pod_rules.claim_templates import check_claim_template
 from pytest_kwait.simulator.pod_rules.paths import (
     check_descending,
     check_mode,
-    check_no_backsteps,
 )
 from pytest_kwait.simulator.pod_rules.projections import (
     check_downward_files,
     check_items,
     check_projected,
+)
+from pytest_kwait.simulator.rules.volume_sources import (
+    ONE_TOO_MANY,
+    SHARED,
+    SHOWN,
+    check_driver,
+    check_portal,
+    needs,
 )
 
 if TYPE_CHECKING:
@@ -34,35 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_volumes"]
 
-_MORE = "may not specify more than 1 volume type"
-_PARTITION = "must be between 1 and 255, inclusive"
-_PORTAL = (
-    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
-    "iscsi.initiatorName is specified."
-)
-_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
-_HOST_PATH_TYPES = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
-_IQN = {
-    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9\-.]+)(:[^,;*&$|\s]+)$"),
-    "eui": re.compile(r"^eui.[a-zA-Z0-9]{16}$"),
-    "naa": re.compile(r"^naa.[a-zA-Z0-9]{32}$"),
-}
-_CACHING = ("None", "ReadOnly", "ReadWrite")
-_DISK_KINDS = ("Dedicated", "Managed", "Shared")
-_MANAGED_URI = (
-    "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/"
-    "{disk-id}"
-)
-_BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
@@ -112,7 +88,7 @@ def _check_source(
         if value is None:
             continue
         if taken:
-            found.forbidden(f"{at}.{_SHOWN.get(source, source)}", _MORE)
+            found.forbidden(f"{at}.{SHOWN.get(source, source)}", ONE_TOO_MANY)
         else:
             taken = True
             here = f"{at}.{'persistentDisk' if source == 'gcePersistentDisk' else source}"
@@ -120,9 +96,8 @@ def _check_source(
                 _check_image(value, here, found, pod=pod)
             else:
                 _SOURCES[source](value, here, found)
-        if source == "iscsi" and "initiatorName" in value:
-            if len(f"{name}:{value.get('targetPortal', '')}") > _PORTAL_MOST:
-                found.invalid(f"{at}.name", name, _PORTAL)
+        if source == "iscsi":
+            check_portal(value, name, f"{at}.name", found)
         elif source == "ephemeral" and owner and name:
             claim = f"{owner}-{name}"
             texts = dns_subdomain_texts(claim)
@@ -132,20 +107,6 @@ def _check_source(
 
 
 _ONE = 2
-_PORTAL_MOST = 64
-_SHOWN = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""Sources that are called otherwise where they are one too many."""
-
-
-def _needs(*fields: str) -> Callable[[Obj, str, Findings], None]:
-    """The rule that these fields are there and that is all."""
-
-    def check(source: Obj, at: str, found: Findings) -> None:
-        for field in fields:
-            if not source.get(field):
-                found.required(f"{at}.{field}")
-
-    return check
 
 
 def _check_empty_dir(source: Obj, at: str, found: Findings) -> None:
@@ -154,34 +115,10 @@ def _check_empty_dir(source: Obj, at: str, found: Findings) -> None:
         found.forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
-def _check_host_path(source: Obj, at: str, found: Findings) -> None:
-    if not source.get("path"):
-        found.required(f"{at}.path")
-        return
-    check_no_backsteps(source["path"], f"{at}.path", found)
-    kind = source.get("type")
-    if kind is not None and kind not in _HOST_PATH_TYPES:
-        found.unsupported(f"{at}.type", kind, _HOST_PATH_TYPES)
-
-
 def _check_git_repo(source: Obj, at: str, found: Findings) -> None:
     if not source.get("repository"):
         found.required(f"{at}.repository")
     check_descending(source.get("directory", ""), f"{at}.directory", found)
-
-
-def _partitioned(field: str) -> Callable[[Obj, str, Findings], None]:
-    def check(source: Obj, at: str, found: Findings) -> None:
-        if not source.get(field):
-            found.required(f"{at}.{field}")
-        partition = source.get("partition", 0)
-        if not 0 <= partition <= _BYTE:
-            found.invalid(f"{at}.partition", partition, _PARTITION)
-
-    return check
-
-
-_BYTE = 255
 
 
 def _keyed(name: str) -> Callable[[Obj, str, Findings], None]:
@@ -196,149 +133,18 @@ def _keyed(name: str) -> Callable[[Obj, str, Findings], None]:
     return check
 
 
-def _check_nfs(source: Obj, at: str, found: Findings) -> None:
-    if not source.get("server"):
-        found.required(f"{at}.server")
-    path = source.get("path", "")
-    if not path:
-        found.required(f"{at}.path")
-    if not path.startswith("/"):
-        found.invalid(f"{at}.path", path, "must be an absolute path")
-
-
-def _check_iscsi(source: Obj, at: str, found: Findings) -> None:
-    if not source.get("targetPortal"):
-        found.required(f"{at}.targetPortal")
-    if not source.get("iqn"):
-        found.required(f"{at}.iqn")
-    else:
-        _check_iqn(source["iqn"], f"{at}.iqn", found)
-    lun = source.get("lun", 0)
-    found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
-    authenticated = source.get("chapAuthDiscovery") or source.get("chapAuthSession")
-    if authenticated and "secretRef" not in source:
-        found.required(f"{at}.secretRef")
-    if "initiatorName" in source:
-        _check_iqn(source["initiatorName"], f"{at}.initiatorname", found)
-
-
-def _check_iqn(name: str, at: str, found: Findings) -> None:
-    form = _IQN.get(name[:3])
-    if form is None:
-        found.invalid(at, name, "must be valid format starting with iqn, eui, or naa")
-    elif not form.search(name):
-        found.invalid(at, name, "must be valid format")
-
-
-def _check_flocker(source: Obj, at: str, found: Findings) -> None:
-    name, uid = source.get("datasetName", ""), source.get("datasetUUID", "")
-    if not name and not uid:
-        found.required(at, "one of datasetName and datasetUUID is required")
-    if name and uid:
-        text = "datasetName and datasetUUID can not be specified simultaneously"
-        found.invalid(at, "resource", text)
-    if "/" in name:
-        found.invalid(f"{at}.datasetName", name, "must not contain '/'")
-
-
-def _check_secret_name(source: Obj, field: str, at: str, found: Findings) -> None:
-    if field in source and not source[field].get("name"):
-        found.required(f"{at}.{field}.name")
-
-
-def _check_cinder(source: Obj, at: str, found: Findings) -> None:
-    if not source.get("volumeID"):
-        found.required(f"{at}.volumeID")
-    _check_secret_name(source, "secretRef", at, found)
-
-
-def _check_quobyte(source: Obj, at: str, found: Findings) -> None:
-    registry = source.get("registry", "")
-    if not registry:
-        found.required(f"{at}.registry", _PAIRS)
-    elif len(source.get("tenant", "")) > _PORTAL_MOST:
-        found.required(
-            f"{at}.tenant", "must be a UUID and may not exceed a length of 64 characters"
-        )
-    else:
-        for pair in registry.split(","):
-            if pair.count(":") != 1 and not re.fullmatch(r"\[[^\[\]]*\]:[^:]*", pair):
-                found.invalid(f"{at}.registry", registry, _PAIRS)
-    if not source.get("volume"):
-        found.required(f"{at}.volume")
-
-
 def _check_downward(source: Obj, at: str, found: Findings) -> None:
     check_mode(source.get("defaultMode"), f"{at}.defaultMode", found)
     check_downward_files(source, at, found)
 
 
-def _check_fibre(source: Obj, at: str, found: Findings) -> None:
-    targets, wwids = source.get("targetWWNs", []), source.get("wwids", [])
-    at_targets = f"{at}.targetWWNs"
-    if not targets and not wwids:
-        found.required(at_targets, "must specify either targetWWNs or wwids, but not both")
-    if targets and wwids:
-        text = "targetWWNs and wwids can not be specified simultaneously"
-        found.invalid(at_targets, targets, text)
-    if targets:
-        lun = source.get("lun")
-        if lun is None:
-            found.required(f"{at}.lun", "lun is required if targetWWNs is specified")
-        else:
-            found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
-
-
-def _check_flex(source: Obj, at: str, found: Findings) -> None:
-    if not source.get("driver"):
-        found.required(f"{at}.driver")
-    for key in sorted(source.get("options", {})):
-        owner = f".{key.partition('/')[0].lower()}"
-        if owner.endswith((".kubernetes.io", ".k8s.io")):
-            text = "kubernetes.io and k8s.io namespaces are reserved"
-            found.invalid(f"{at}.options[{key}]", key, text)
-
-
-def _check_azure_disk(source: Obj, at: str, found: Findings) -> None:
-    _needs("diskName", "diskURI")(source, at, found)
-    uri = source.get("diskURI", "")
-    caching, kind = source.get("cachingMode"), source.get("kind")
-    if caching is not None and caching not in _CACHING:
-        found.unsupported(f"{at}.cachingMode", caching, _CACHING)
-    if kind is not None and kind not in _DISK_KINDS:
-        found.unsupported(f"{at}.kind", kind, _DISK_KINDS)
-    if kind == "Managed" and not uri.startswith("/subscriptions/"):
-        found.unsupported(f"{at}.diskURI", uri, [_MANAGED_URI])
-    if kind not in (None, "Managed") and not uri.startswith("https://"):
-        found.unsupported(f"{at}.diskURI", uri, [_BLOB_URI])
-
-
-def _check_storage_os(source: Obj, at: str, found: Findings) -> None:
-    name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
-    if not name:
-        found.required(f"{at}.volumeName")
-    else:
-        found.texts(f"{at}.volumeName", name, dns_label_texts(name))
-    if namespace:
-        found.texts(f"{at}.volumeNamespace", namespace, dns_label_texts(namespace))
-    _check_secret_name(source, "secretRef", at, found)
-
-
 def _check_csi(source: Obj, at: str, found: Findings) -> None:
-    driver = source.get("driver", "")
-    if not driver:
-        found.required(f"{at}.driver")
-    else:
-        if len(driver) > _DRIVER_MOST:
-            found.too_long(f"{at}.driver", _DRIVER_MOST)
-        found.texts(f"{at}.driver", driver, dns_subdomain_texts(driver.lower()))
-    _check_secret_name(source, "nodePublishSecretRef", at, found)
-    secret = source.get("nodePublishSecretRef", {}).get("name")
-    if secret:
-        found.texts(f"{at}.name", secret, dns_subdomain_texts(secret))
-
-
-_DRIVER_MOST = 63
+    check_driver(source.get("driver", ""), f"{at}.driver", found)
+    secret = source.get("nodePublishSecretRef")
+    if secret is not None and not secret.get("name"):
+        found.required(f"{at}.nodePublishSecretRef.name")
+    elif secret is not None:
+        found.texts(f"{at}.name", secret["name"], dns_subdomain_texts(secret["name"]))
 
 
 def _check_ephemeral(source: Obj, at: str, found: Findings) -> None:
@@ -357,32 +163,32 @@ def _check_image(source: Obj, at: str, found: Findings, *, pod: bool = True) -> 
 _SOURCES: dict[str, Callable[[Obj, str, Findings], None]] = {
     # In the order in which the server looks at them.
     "emptyDir": _check_empty_dir,
-    "hostPath": _check_host_path,
+    "hostPath": SHARED["hostPath"],
     "gitRepo": _check_git_repo,
-    "gcePersistentDisk": _partitioned("pdName"),
-    "awsElasticBlockStore": _partitioned("volumeID"),
+    "gcePersistentDisk": SHARED["gcePersistentDisk"],
+    "awsElasticBlockStore": SHARED["awsElasticBlockStore"],
     "secret": _keyed("secretName"),
-    "nfs": _check_nfs,
-    "iscsi": _check_iscsi,
-    "glusterfs": _needs("endpoints", "path"),
-    "flocker": _check_flocker,
-    "persistentVolumeClaim": _needs("claimName"),
-    "rbd": _needs("monitors", "image"),
-    "cinder": _check_cinder,
-    "cephfs": _needs("monitors"),
-    "quobyte": _check_quobyte,
+    "nfs": SHARED["nfs"],
+    "iscsi": SHARED["iscsi"],
+    "glusterfs": SHARED["glusterfs"],
+    "flocker": SHARED["flocker"],
+    "persistentVolumeClaim": needs("claimName"),
+    "rbd": SHARED["rbd"],
+    "cinder": SHARED["cinder"],
+    "cephfs": SHARED["cephfs"],
+    "quobyte": SHARED["quobyte"],
     "downwardAPI": _check_downward,
-    "fc": _check_fibre,
-    "flexVolume": _check_flex,
+    "fc": SHARED["fc"],
+    "flexVolume": SHARED["flexVolume"],
     "configMap": _keyed("name"),
-    "azureFile": _needs("secretName", "shareName"),
-    "vsphereVolume": _needs("volumePath"),
-    "photonPersistentDisk": _needs("pdID"),
-    "portworxVolume": _needs("volumeID"),
-    "azureDisk": _check_azure_disk,
-    "storageos": _check_storage_os,
+    "azureFile": SHARED["azureFile"],
+    "vsphereVolume": SHARED["vsphereVolume"],
+    "photonPersistentDisk": SHARED["photonPersistentDisk"],
+    "portworxVolume": SHARED["portworxVolume"],
+    "azureDisk": SHARED["azureDisk"],
+    "storageos": SHARED["storageos"],
     "projected": check_projected,
-    "scaleIO": _needs("gateway", "system", "volumeName"),
+    "scaleIO": SHARED["scaleIO"],
     "csi": _check_csi,
     "ephemeral": _check_ephemeral,
     "image": _check_image,

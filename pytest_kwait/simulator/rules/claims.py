@@ -12,7 +12,7 @@ from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
 from pytest_kwait.simulator.findings import Findings
 from pytest_kwait.simulator.internal_values import internal_diff
 from pytest_kwait.simulator.objects import annotations_of, clone
-from pytest_kwait.simulator.pod_rules.claim_templates import check_claim_spec
+from pytest_kwait.simulator.rules.claim_specs import check_claim_spec
 from pytest_kwait.simulator.rules.quantities import COUNTED
 from pytest_kwait.simulator.status_error import (
     forbidden_field,

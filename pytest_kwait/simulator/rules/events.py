@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import dns_subdomain_texts, label_key_texts
-from pytest_kwait.simulator.rules.written import Written
-from pytest_kwait.simulator.status_error import invalid_value, required
+from pytest_kwait.simulator.status_error import invalid_value, rendered, required
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -123,9 +122,9 @@ def _shown(field: str, event: Obj) -> object:
     if field in ("involvedObject", "related"):
         if value is None:
             return None
-        return Written({name: value.get(key, "") for name, key in _REFERENCE.items()})
+        return rendered({name: value.get(key, "") for name, key in _REFERENCE.items()})
     if field == "source":
-        return Written({name: (value or {}).get(key, "") for name, key in _SOURCE.items()})
+        return rendered({name: (value or {}).get(key, "") for name, key in _SOURCE.items()})
     if field == "count":
         return value or 0
     return value if value is not None or field.endswith(("Time", "Timestamp")) else ""

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.formats import label_key_texts, label_value_texts
 from pytest_kwait.simulator.rules.addresses import cidr_errors, cidr_warnings, network
 from pytest_kwait.simulator.rules.quantities import quantity_errors
-from pytest_kwait.simulator.rules.written import Written
 from pytest_kwait.simulator.status_error import (
     FieldError,
     forbidden_field,
     invalid_value,
     not_supported,
+    rendered,
     required,
 )
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.status_error import Rendered
 
 __all__ = ["node_change_errors", "node_errors", "node_warnings"]
 
@@ -52,7 +53,7 @@ def node_change_errors(new: Obj, old: Obj) -> list[FieldError]:
     for index, address in enumerate((new.get("status") or {}).get("addresses") or []):
         pair = (address.get("type", ""), address.get("address", ""))
         if pair in addresses:
-            shown = Written({"Type": pair[0], "Address": pair[1]})
+            shown = rendered({"Type": pair[0], "Address": pair[1]})
             errors.append(duplicate_of(f"status.addresses[{index}]", shown))
         addresses.append(pair)
     now, then = spec.get("podCIDRs") or [], before.get("podCIDRs") or []
@@ -107,12 +108,12 @@ def _taint_errors(taints: list[Obj]) -> list[FieldError]:
             added = taint.get("timeAdded")
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": added}
             text = "taints must be unique by key and effect pair"
-            errors.append(duplicate_of(at, Written(shown), text))
+            errors.append(duplicate_of(at, rendered(shown), text))
         seen.add((key, effect))
     return errors
 
 
-def duplicate_of(at: str, shown: Written, detail: str = "") -> FieldError:
+def duplicate_of(at: str, shown: Rendered, detail: str = "") -> FieldError:
     """The value, as the server's own type writes it, is there already."""
     text = f"Duplicate value: {shown}"
     return FieldError("FieldValueDuplicate", at, f"{text}: {detail}" if detail else text)

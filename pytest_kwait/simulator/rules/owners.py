@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.rules.written import Written
-from pytest_kwait.simulator.status_error import invalid_value
+from pytest_kwait.simulator.status_error import invalid_value, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +39,7 @@ def owner_errors(references: Sequence[Obj]) -> list[FieldError]:
         ]
         if (version, kind) in _NO_OWNERS:
             text = f"{_NO_OWNERS[version, kind]} is disallowed from being an owner"
-            errors.append(invalid_value(_PATH, Written(_in_order(reference)), text))
+            errors.append(invalid_value(_PATH, rendered(_in_order(reference)), text))
         if reference.get("controller"):
             this = f"{kind}/{reference.get('name', '')}"
             if controller:
@@ -48,7 +47,7 @@ def owner_errors(references: Sequence[Obj]) -> list[FieldError]:
                     "Only one reference can have Controller set to true. Found "
                     f'"true" in references for {controller} and {this}'
                 )
-                shown = Written([_in_order(one) for one in references])
+                shown = rendered([_in_order(one) for one in references])
                 errors.append(invalid_value(_PATH, shown, text))
             controller = controller or this
     return errors

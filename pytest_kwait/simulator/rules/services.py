@@ -25,12 +25,12 @@ from pytest_kwait.simulator.rules.addresses import (
     is_ip,
 )
 from pytest_kwait.simulator.rules.cluster_ips import change_errors, cluster_ip_errors, is_headless
-from pytest_kwait.simulator.rules.written import Written
 from pytest_kwait.simulator.status_error import (
     duplicate,
     forbidden_field,
     invalid_value,
     not_supported,
+    rendered,
     required,
 )
 from pytest_kwait.simulator.validation import label_errors
@@ -225,7 +225,7 @@ def _port_clashes(spec: Obj) -> list[FieldError]:
                 errors.append(duplicate(f"spec.ports[{index}].nodePort", number))
             elif key in seen:
                 shown = {"Name": "", "Protocol": key[1], "AppProtocol": None, "Port": number}
-                whole = Written({**shown, "TargetPort": 0, "NodePort": 0})
+                whole = rendered({**shown, "TargetPort": 0, "NodePort": 0})
                 errors.append(duplicate(f"spec.ports[{index}]", whole))
             if field == "port" or number:
                 seen.add(key)

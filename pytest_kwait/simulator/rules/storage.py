@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.findings import Findings
 from pytest_kwait.simulator.formats import NEGATIVE, dns_subdomain_texts, label_key_texts
-from pytest_kwait.simulator.rules.volume_sources import driver_errors
+from pytest_kwait.simulator.rules.volume_sources import check_driver
+from pytest_kwait.simulator.rules.volumes import check_volume_spec
 from pytest_kwait.simulator.status_error import (
     duplicate,
-    forbidden_field,
     invalid_value,
     not_supported,
     required,
@@ -107,22 +108,24 @@ def _topology_errors(terms: list[Obj]) -> list[FieldError]:
 
 def attachment_errors(attachment: Obj) -> list[FieldError]:
     """What is wrong with the attachment of a volume."""
-    spec = attachment.get("spec") or {}
+    spec, found = attachment.get("spec") or {}, Findings()
     source, node = spec.get("source") or {}, spec.get("nodeName", "")
     volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
-    errors = driver_errors(spec.get("attacher", ""), "spec.attacher")
+    check_driver(spec.get("attacher", ""), "spec.attacher", found)
     either = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
-    if volume is None and inline is None:
-        errors.append(required("spec.source", either))
-    elif volume is not None and inline is not None:
-        errors.append(forbidden_field("spec.source", either))
     at = "spec.source.persistentVolumeName"
-    if volume == "" and inline is None:
-        errors.append(required(at, "must specify non empty persistentVolumeName"))
-    errors += [invalid_value("spec.nodeName", node, text) for text in dns_subdomain_texts(node)]
+    if volume is None and inline is None:
+        found.required("spec.source", either)
+    elif volume is not None and inline is not None:
+        found.forbidden("spec.source", either)
+    elif inline is not None:
+        check_volume_spec(inline, "", "spec.source.inlineVolumeSpec", found, inline=True)
+    elif volume == "":
+        found.required(at, "must specify non empty persistentVolumeName")
+    found.texts("spec.nodeName", node, dns_subdomain_texts(node))
     if volume is not None:
-        errors += [invalid_value(at, volume, text) for text in dns_subdomain_texts(volume)]
-    return errors
+        found.texts(at, volume, dns_subdomain_texts(volume))
+    return found
 
 
 def csi_driver_errors(driver: Obj) -> list[FieldError]:
@@ -166,11 +169,11 @@ def csi_driver_errors(driver: Obj) -> list[FieldError]:
 
 def csi_node_errors(node: Obj) -> list[FieldError]:
     """What is wrong with the drivers of a node."""
-    errors: list[FieldError] = []
+    errors = Findings()
     names: set[str] = set()
     for index, driver in enumerate((node.get("spec") or {}).get("drivers") or []):
         at, name, own = f"spec.drivers[{index}]", driver.get("name", ""), driver.get("nodeID", "")
-        errors += driver_errors(name, f"{at}.name")
+        check_driver(name, f"{at}.name", errors)
         if not own:
             errors.append(required(f"{at}.nodeID"))
         if len(own) > _LONGEST_ID:

@@ -1,8 +1,10 @@
-"""What is behind a persistent volume.
+"""What pods' volumes and persistent volumes can both be made of.
 
-The types that no cluster of this version serves any more are only counted.
+Each rule gets a source, the path `at` which it stands, and the `Findings` that it adds to. Those of
+persistent volumes name the namespaces of their secrets as well.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeSpec.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateVolumeSource,
+ValidatePersistentVolumeSpec.
 """
 
 from __future__ import annotations
@@ -10,50 +12,45 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.formats import dns_label_texts, dns_subdomain_texts
-from pytest_kwait.simulator.status_error import (
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-    too_long,
+from pytest_kwait.simulator.formats import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    range_texts,
 )
+from pytest_kwait.simulator.pod_rules.paths import check_no_backsteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.simulator.findings import Findings
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["SOURCES", "driver_errors", "source_errors"]
+__all__ = [
+    "ONE_TOO_MANY",
+    "SHARED",
+    "SHOWN",
+    "check_cinder",
+    "check_driver",
+    "check_iscsi",
+    "check_portal",
+    "check_storage_os",
+    "needs",
+]
 
-SOURCES = (
-    # In the order in which the server looks for them.
-    "hostPath",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "glusterfs",
-    "flocker",
-    "nfs",
-    "rbd",
-    "quobyte",
-    "cephfs",
-    "iscsi",
-    "cinder",
-    "fc",
-    "flexVolume",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "scaleIO",
-    "local",
-    "storageos",
-    "csi",
+ONE_TOO_MANY = "may not specify more than 1 volume type"
+"""What is said of a second source."""
+SHOWN = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+"""Sources that are called otherwise where they are one too many."""
+
+_PARTITION = "must be between 1 and 255, inclusive"
+_PORTAL = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
+    "iscsi.initiatorName is specified."
 )
-"""The fields of a volume that say what is behind it."""
-_HOST_TYPES = (
+_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
+_PAIR = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*", re.DOTALL)
+_TENANT = "must be a UUID and may not exceed a length of 64 characters"
+_HOST_PATH_TYPES = (
     "",
     "BlockDevice",
     "CharDevice",
@@ -63,105 +60,222 @@ _HOST_TYPES = (
     "FileOrCreate",
     "Socket",
 )
-_QUALIFIED_NAMES = re.compile(
-    r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9-.]+)(:[^,;*&$|\s]+)|eui\.[A-Fa-f0-9]{16}|naa\.[A-Fa-f0-9]{32}"
-)
-_LONGEST_DRIVER = 63
-
-
-def source_errors(spec: Obj) -> list[FieldError]:
-    """What is wrong with what is behind a volume."""
-    errors: list[FieldError] = []
-    given = [name for name in SOURCES if spec.get(name) is not None]
-    for index, name in enumerate(given):
-        if index and name != "flexVolume":
-            shown = "cephFS" if name == "cephfs" else name
-            text = "may not specify more than 1 volume type"
-            errors.append(forbidden_field(f"spec.{shown}", text))
-            continue
-        check = _CHECKS.get(name)
-        errors += check(spec[name], f"spec.{name}") if check is not None else []
-        if name == "local" and spec.get("nodeAffinity") is None:
-            errors.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
-    return errors if given else [*errors, required("spec", "must specify a volume type")]
-
-
-def _without_backsteps(path: str, at: str) -> list[FieldError]:
-    inside = ".." in path.split("/")
-    return [invalid_value(at, path, "must not contain '..'")] if inside else []
-
-
-def _host_path(source: Obj, at: str) -> list[FieldError]:
-    path, kind = source.get("path", ""), source.get("type")
-    if not path:
-        return [required(f"{at}.path")]
-    errors = _without_backsteps(path, f"{at}.path")
-    if kind is not None and kind not in _HOST_TYPES:
-        errors.append(not_supported(f"{at}.type", kind, _HOST_TYPES))
-    return errors
-
-
-def _local(source: Obj, at: str) -> list[FieldError]:
-    path = source.get("path", "")
-    return _without_backsteps(path, f"{at}.path") if path else [required(f"{at}.path")]
-
-
-def _nfs(source: Obj, at: str) -> list[FieldError]:
-    path = source.get("path", "")
-    errors = [required(f"{at}.{field}") for field in ("server", "path") if not source.get(field)]
-    if not path.startswith("/"):
-        errors.append(invalid_value(f"{at}.path", path, "must be an absolute path"))
-    return errors
-
-
-def _iscsi(source: Obj, at: str) -> list[FieldError]:
-    errors = [] if source.get("targetPortal") else [required(f"{at}.targetPortal")]
-    name = source.get("iqn", "")
-    if not name:
-        errors.append(required(f"{at}.iqn"))
-    elif not _QUALIFIED_NAMES.match(name):
-        errors.append(invalid_value(f"{at}.iqn", name, "must be valid format"))
-    number = source.get("lun", 0)
-    if not 0 <= number <= 255:
-        text = "must be between 0 and 255, inclusive"
-        errors.append(invalid_value(f"{at}.lun", number, text))
-    secret = source.get("secretRef")
-    if secret is None and (source.get("chapAuthDiscovery") or source.get("chapAuthSession")):
-        errors.append(required(f"{at}.secretRef"))
-    if secret is not None and not secret.get("name"):
-        errors.append(required(f"{at}.secretRef.name"))
-    return errors
-
-
-def _csi(source: Obj, at: str) -> list[FieldError]:
-    errors = driver_errors(source.get("driver", ""), f"{at}.driver")
-    if not source.get("volumeHandle"):
-        errors.append(required(f"{at}.volumeHandle"))
-    for use in ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand"):
-        secret, place = source.get(f"{use}SecretRef"), f"{at}.{use}SecretRef"
-        if secret is None:
-            continue
-        for field, texts in (("name", dns_subdomain_texts), ("namespace", dns_label_texts)):
-            value = secret.get(field, "")
-            found = texts(value) if value else []
-            errors += [invalid_value(f"{place}.{field}", value, text) for text in found]
-            if not value:
-                errors.append(required(f"{place}.{field}"))
-    return errors
-
-
-def driver_errors(name: str, at: str) -> list[FieldError]:
-    """Why `name` is no CSI driver's."""
-    if not name:
-        return [required(at)]
-    errors = [too_long(at, _LONGEST_DRIVER)] if len(name) > _LONGEST_DRIVER else []
-    return errors + [invalid_value(at, name, text) for text in dns_subdomain_texts(name.lower())]
-
-
-_CHECKS: dict[str, Callable[[Obj, str], list[FieldError]]] = {
-    "csi": _csi,
-    "hostPath": _host_path,
-    "iscsi": _iscsi,
-    "local": _local,
-    "nfs": _nfs,
+_QUALIFIED_NAMES = {
+    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9\-.]+)(:[^,;*&$|\s]+)\Z", re.ASCII),
+    "eui": re.compile(r"^eui.[a-zA-Z0-9]{16}\Z"),
+    "naa": re.compile(r"^naa.[a-zA-Z0-9]{32}\Z"),
 }
+_CACHING = ("None", "ReadOnly", "ReadWrite")
+_DISK_KINDS = ("Dedicated", "Managed", "Shared")
+_MANAGED_URI = (
+    "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/"
+    "{disk-id}"
+)
+_BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+_BYTE, _LONGEST_DRIVER, _LONGEST = 255, 63, 64
+
+
+def needs(*fields: str) -> Callable[[Obj, str, Findings], None]:
+    """The rule that these fields are there and that is all."""
+
+    def check(source: Obj, at: str, found: Findings) -> None:
+        for field in fields:
+            if not source.get(field):
+                found.required(f"{at}.{field}")
+
+    return check
+
+
+def _check_host_path(source: Obj, at: str, found: Findings) -> None:
+    if not source.get("path"):
+        found.required(f"{at}.path")
+        return
+    check_no_backsteps(source["path"], f"{at}.path", found)
+    kind = source.get("type")
+    if kind is not None and kind not in _HOST_PATH_TYPES:
+        found.unsupported(f"{at}.type", kind, _HOST_PATH_TYPES)
+
+
+def _partitioned(field: str) -> Callable[[Obj, str, Findings], None]:
+    def check(source: Obj, at: str, found: Findings) -> None:
+        if not source.get(field):
+            found.required(f"{at}.{field}")
+        partition = source.get("partition", 0)
+        if not 0 <= partition <= _BYTE:
+            found.invalid(f"{at}.partition", partition, _PARTITION)
+
+    return check
+
+
+def _check_nfs(source: Obj, at: str, found: Findings) -> None:
+    if not source.get("server"):
+        found.required(f"{at}.server")
+    path = source.get("path", "")
+    if not path:
+        found.required(f"{at}.path")
+    if not path.startswith("/"):
+        found.invalid(f"{at}.path", path, "must be an absolute path")
+
+
+def check_iscsi(source: Obj, at: str, found: Findings, volume: str | None = None) -> None:
+    """A disk by iSCSI; `volume` is the name of the persistent volume that it is behind."""
+    portal = source.get("targetPortal", "")
+    if not portal:
+        found.required(f"{at}.targetPortal")
+    named = "initiatorName" in source
+    if named and volume is not None and len(f"{volume}:{portal}".encode()) > _LONGEST:
+        found.invalid(f"{at}.targetportal", portal, _PORTAL)
+    if not source.get("iqn"):
+        found.required(f"{at}.iqn")
+    else:
+        _check_qualified(source["iqn"], f"{at}.iqn", found, pod=volume is None)
+    lun = source.get("lun", 0)
+    found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
+    authenticated = source.get("chapAuthDiscovery") or source.get("chapAuthSession")
+    if authenticated and "secretRef" not in source:
+        found.required(f"{at}.secretRef")
+    if volume is not None:
+        _check_secret(source, at, found, "name")
+    if named:
+        at = f"{at}.initiatorname"
+        _check_qualified(source["initiatorName"], at, found, pod=volume is None)
+
+
+def check_portal(source: Obj, name: str, at: str, found: Findings) -> None:
+    """A pod's volume and the portal of its disk by iSCSI have to fit into one name."""
+    pair = f"{name}:{source.get('targetPortal', '')}"
+    if "initiatorName" in source and len(pair.encode()) > _LONGEST:
+        found.invalid(at, name, _PORTAL)
+
+
+def _check_qualified(name: str, at: str, found: Findings, *, pod: bool) -> None:
+    form = _QUALIFIED_NAMES.get(name[:3])
+    if form is None and pod:
+        found.invalid(at, name, "must be valid format starting with iqn, eui, or naa")
+    elif form is None or not form.search(name):
+        found.invalid(at, name, "must be valid format")
+
+
+def _check_flocker(source: Obj, at: str, found: Findings) -> None:
+    name, uid = source.get("datasetName", ""), source.get("datasetUUID", "")
+    if not name and not uid:
+        found.required(at, "one of datasetName and datasetUUID is required")
+    if name and uid:
+        text = "datasetName and datasetUUID can not be specified simultaneously"
+        found.invalid(at, "resource", text)
+    if "/" in name:
+        found.invalid(f"{at}.datasetName", name, "must not contain '/'")
+
+
+def _check_secret(source: Obj, at: str, found: Findings, *fields: str) -> None:
+    """The secret that is named has these fields, if one is named."""
+    if (secret := source.get("secretRef")) is not None:
+        needs(*fields)(secret, f"{at}.secretRef", found)
+
+
+def check_cinder(source: Obj, at: str, found: Findings, *secret: str) -> None:
+    """A disk of OpenStack; `secret` is what has to be told of its secret."""
+    if not source.get("volumeID"):
+        found.required(f"{at}.volumeID")
+    _check_secret(source, at, found, *(secret or ("name",)))
+
+
+def _check_quobyte(source: Obj, at: str, found: Findings) -> None:
+    registry = source.get("registry", "")
+    if not registry:
+        found.required(f"{at}.registry", _PAIRS)
+    elif len(source.get("tenant", "").encode()) > _LONGEST:
+        found.required(f"{at}.tenant", _TENANT)
+    else:
+        for pair in registry.split(","):
+            if not _PAIR.fullmatch(pair):
+                found.invalid(f"{at}.registry", registry, _PAIRS)
+    if not source.get("volume"):
+        found.required(f"{at}.volume")
+
+
+def _check_fibre(source: Obj, at: str, found: Findings) -> None:
+    targets, wwids = source.get("targetWWNs", []), source.get("wwids", [])
+    at_targets = f"{at}.targetWWNs"
+    if not targets and not wwids:
+        found.required(at_targets, "must specify either targetWWNs or wwids, but not both")
+    if targets and wwids:
+        text = "targetWWNs and wwids can not be specified simultaneously"
+        found.invalid(at_targets, targets, text)
+    if targets:
+        lun = source.get("lun")
+        if lun is None:
+            found.required(f"{at}.lun", "lun is required if targetWWNs is specified")
+        else:
+            found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
+
+
+def _check_flex(source: Obj, at: str, found: Findings) -> None:
+    if not source.get("driver"):
+        found.required(f"{at}.driver")
+    for key in sorted(source.get("options", {})):
+        owner = f".{key.partition('/')[0].lower()}"
+        if owner.endswith((".kubernetes.io", ".k8s.io")):
+            text = "kubernetes.io and k8s.io namespaces are reserved"
+            found.invalid(f"{at}.options[{key}]", key, text)
+
+
+def _check_azure_disk(source: Obj, at: str, found: Findings) -> None:
+    needs("diskName", "diskURI")(source, at, found)
+    uri = source.get("diskURI", "")
+    caching, kind = source.get("cachingMode"), source.get("kind")
+    if caching is not None and caching not in _CACHING:
+        found.unsupported(f"{at}.cachingMode", caching, _CACHING)
+    if kind is not None and kind not in _DISK_KINDS:
+        found.unsupported(f"{at}.kind", kind, _DISK_KINDS)
+    if kind == "Managed" and not uri.startswith("/subscriptions/"):
+        found.unsupported(f"{at}.diskURI", uri, [_MANAGED_URI])
+    if kind not in (None, "Managed") and not uri.startswith("https://"):
+        found.unsupported(f"{at}.diskURI", uri, [_BLOB_URI])
+
+
+def check_storage_os(source: Obj, at: str, found: Findings, *secret: str) -> None:
+    """A volume of StorageOS; `secret` is what has to be told of its secret."""
+    name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
+    if not name:
+        found.required(f"{at}.volumeName")
+    else:
+        found.texts(f"{at}.volumeName", name, dns_label_texts(name))
+    if namespace:
+        found.texts(f"{at}.volumeNamespace", namespace, dns_label_texts(namespace))
+    _check_secret(source, at, found, *(secret or ("name",)))
+
+
+def check_driver(name: str, at: str, found: Findings) -> None:
+    """The name of a CSI driver."""
+    if not name:
+        found.required(at)
+        return
+    if len(name.encode()) > _LONGEST_DRIVER:
+        found.too_long(at, _LONGEST_DRIVER)
+    found.texts(at, name, dns_subdomain_texts(name.lower()))
+
+
+SHARED: dict[str, Callable[[Obj, str, Findings], None]] = {
+    "awsElasticBlockStore": _partitioned("volumeID"),
+    "azureDisk": _check_azure_disk,
+    "azureFile": needs("secretName", "shareName"),
+    "cephfs": needs("monitors"),
+    "cinder": check_cinder,
+    "fc": _check_fibre,
+    "flexVolume": _check_flex,
+    "flocker": _check_flocker,
+    "gcePersistentDisk": _partitioned("pdName"),
+    "glusterfs": needs("endpoints", "path"),
+    "hostPath": _check_host_path,
+    "iscsi": check_iscsi,
+    "nfs": _check_nfs,
+    "photonPersistentDisk": needs("pdID"),
+    "portworxVolume": needs("volumeID"),
+    "quobyte": _check_quobyte,
+    "rbd": needs("monitors", "image"),
+    "scaleIO": needs("gateway", "system", "volumeName"),
+    "storageos": check_storage_os,
+    "vsphereVolume": needs("volumePath"),
+}
+"""The rules of what pods and persistent volumes share, as pods have them."""

@@ -10,28 +10,22 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
-from pytest_kwait.simulator.findings import Findings
 from pytest_kwait.simulator.formats import dns_subdomain_texts
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.pod_rules.placement import check_node_selector
 from pytest_kwait.simulator.rules.node_labels import node_term_warnings
-from pytest_kwait.simulator.rules.volume_sources import source_errors
-from pytest_kwait.simulator.status_error import (
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
+from pytest_kwait.simulator.rules.persistent_sources import check_persistent_sources
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.findings import Findings
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["VOLUME_MODES", "access_errors", "volume_errors", "volume_warnings"]
+__all__ = ["VOLUME_MODES", "check_access", "check_volume_spec", "volume_warnings"]
 
 VOLUME_MODES = ("Block", "Filesystem")
 """How a volume can be given to a container."""
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_ALONE = "ReadWriteOncePod"
 _POLICIES = ("Delete", "Recycle", "Retain")
 _GONE = {
     "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
@@ -46,75 +40,107 @@ _GONE = {
 }
 
 
-def access_errors(modes: list[str], at: str) -> list[FieldError]:
-    """What is wrong with the ways in which a volume is used."""
-    errors = [not_supported(at, mode, _MODES) for mode in modes if mode not in _MODES]
-    alone = "ReadWriteOncePod"
-    if alone in modes and any(mode in _MODES and mode != alone for mode in modes):
-        text = "may not use ReadWriteOncePod with other access modes"
-        errors.append(forbidden_field(at, text))
-    return errors
+def check_access(modes: list[str], at: str, found: Findings) -> None:
+    """The ways in which a volume is used."""
+    for mode in modes:
+        if mode not in _MODES:
+            found.unsupported(at, mode, _MODES)
+    if _ALONE in modes and any(mode in _MODES and mode != _ALONE for mode in modes):
+        found.forbidden(at, "may not use ReadWriteOncePod with other access modes")
 
 
-def volume_errors(volume: Obj) -> list[FieldError]:
-    """What is wrong with a volume."""
-    spec = volume.get("spec") or {}
-    modes, capacity = spec.get("accessModes") or [], spec.get("capacity") or {}
-    errors = [] if modes else [required("spec.accessModes")]
-    errors += access_errors(modes, "spec.accessModes") + _capacity_errors(capacity)
-    policy, at = spec.get("persistentVolumeReclaimPolicy", ""), "spec.persistentVolumeReclaimPolicy"
-    if policy and policy not in _POLICIES:
-        errors.append(not_supported(at, policy, _POLICIES))
-    errors += _affinity_errors(spec.get("nodeAffinity"))
-    errors += source_errors(spec)
+def check_volume_spec(
+    spec: Obj, name: str, at: str, found: Findings, *, inline: bool = False
+) -> None:
+    """The spec of a volume.
+
+    Args:
+        spec: what is looked at.
+        name: the volume's name; empty for an inline one.
+        at: the path of the spec.
+        found: what is added to.
+        inline: whether it stands in an attachment and not in a volume.
+    """
+    if inline:
+        _check_inline(spec, at, found)
+    modes = spec.get("accessModes") or []
+    if not modes:
+        found.required(f"{at}.accessModes")
+    check_access(modes, f"{at}.accessModes", found)
+    if not inline:
+        _check_capacity(spec.get("capacity") or {}, f"{at}.capacity", found)
+    policy = spec.get("persistentVolumeReclaimPolicy", "")
+    at_policy = f"{at}.persistentVolumeReclaimPolicy"
+    if policy and inline and policy != "Retain":
+        found.forbidden(at_policy, f"may only be Retain {_INLINE}")
+    elif policy and not inline and policy not in _POLICIES:
+        found.unsupported(at_policy, policy, _POLICIES)
+    if spec.get("nodeAffinity") is not None:
+        if inline:
+            found.forbidden(f"{at}.nodeAffinity", f"may not be specified {_INLINE}")
+        else:
+            _check_affinity(spec["nodeAffinity"], f"{at}.nodeAffinity.required", found)
+    check_persistent_sources(spec, name, at, found)
     host = (spec.get("hostPath") or {}).get("path")
-    if policy == "Recycle" and host and posixpath.normpath(host) == "/":
-        errors.append(forbidden_field(at, "may not be 'recycle' for a hostPath mount of '/'"))
-    if name := spec.get("storageClassName", ""):
-        place = "spec.storageClassName"
-        errors += [invalid_value(place, name, text) for text in dns_subdomain_texts(name)]
-    mode = spec.get("volumeMode")
-    if mode is not None and mode not in VOLUME_MODES:
-        errors.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))
-    return errors + _attribute_errors(spec)
+    if policy == "Recycle" and host and posixpath.normpath(host) in ("/", "//"):
+        found.forbidden(at_policy, "may not be 'recycle' for a hostPath mount of '/'")
+    _check_classes(spec, at, found, inline=inline)
 
 
-def _affinity_errors(affinity: Obj | None) -> list[FieldError]:
-    found, at = Findings(), "spec.nodeAffinity.required"
-    if affinity is not None and affinity.get("required") is None:
+_INLINE = "in the context of inline volumes"
+
+
+def _check_inline(spec: Obj, at: str, found: Findings) -> None:
+    for field in ("claimRef", "capacity"):
+        if spec.get(field) or (field == "claimRef" and spec.get(field) is not None):
+            found.forbidden(f"{at}.{field}", f"may not be specified {_INLINE}")
+    if spec.get("csi") is None:
+        found.required(f"{at}.csi", f"has to be specified {_INLINE}")
+
+
+def _check_affinity(affinity: Obj, at: str, found: Findings) -> None:
+    if affinity.get("required") is None:
         found.required(at, "must specify required node constraints")
-    elif affinity is not None:
+    else:
         check_node_selector(affinity["required"], at, found)
-    return found
 
 
-def _attribute_errors(spec: Obj) -> list[FieldError]:
-    name, at = spec.get("volumeAttributesClassName"), "spec.volumeAttributesClassName"
-    if name is None:
-        return []
-    errors = [invalid_value(at, name, text) for text in dns_subdomain_texts(name)] if name else []
-    if not name:
-        errors.append(required(at, "an empty string is disallowed"))
+def _check_classes(spec: Obj, at: str, found: Findings, *, inline: bool) -> None:
+    if name := spec.get("storageClassName", ""):
+        if inline:
+            found.forbidden(f"{at}.storageClassName", f"may not be specified {_INLINE}")
+        else:
+            found.texts(f"{at}.storageClassName", name, dns_subdomain_texts(name))
+    mode = spec.get("volumeMode")
+    if inline and mode not in (None, "Filesystem"):
+        text = f"may not specify volumeMode other than Filesystem {_INLINE}"
+        found.forbidden(f"{at}.volumeMode", text)
+    elif not inline and mode is not None and mode not in VOLUME_MODES:
+        found.unsupported(f"{at}.volumeMode", mode, VOLUME_MODES)
+    attributes = spec.get("volumeAttributesClassName")
+    if attributes is None or inline:
+        return
+    at_attributes = f"{at}.volumeAttributesClassName"
+    if attributes:
+        found.texts(at_attributes, attributes, dns_subdomain_texts(attributes))
+    else:
+        found.required(at_attributes, "an empty string is disallowed")
     if spec.get("csi") is None:
         text = "has to be specified when using volumeAttributesClassName"
-        errors.append(required("spec.csi", text))
-    return errors
+        found.required(f"{at}.csi", text)
 
 
-def _capacity_errors(capacity: dict[str, str]) -> list[FieldError]:
-    at = "spec.capacity"
-    errors = [] if capacity else [required(at)]
+def _check_capacity(capacity: dict[str, str], at: str, found: Findings) -> None:
+    if not capacity:
+        found.required(at)
     if capacity.keys() != {"storage"}:
-        errors.append(not_supported(at, capacity or None, ["storage"]))
+        found.unsupported(at, capacity or None, ["storage"])
     for name, text in capacity.items():
         amount = parse_quantity(text).amount
         if amount < 0:
-            whole = int(amount)
-            reason = "must be a valid resource quantity"
-            errors.append(invalid_value(f"{at}[{name}]", whole, reason))
+            found.invalid(f"{at}[{name}]", int(amount), "must be a valid resource quantity")
         if amount <= 0:
-            errors.append(invalid_value(f"{at}[{name}]", text, "must be greater than zero"))
-    return errors
+            found.invalid(f"{at}[{name}]", text, "must be greater than zero")
 
 
 def volume_warnings(volume: Obj) -> list[str]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.findings import Findings
 from pytest_kwait.simulator.internal_values import internal_diff
+from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.rules.claims import (
     claim_change_errors,
     claim_errors,
     claim_status_errors,
     claim_warnings,
 )
-from pytest_kwait.simulator.rules.volume_sources import SOURCES
-from pytest_kwait.simulator.rules.volumes import volume_errors, volume_warnings
+from pytest_kwait.simulator.rules.persistent_sources import SOURCES
+from pytest_kwait.simulator.rules.volumes import check_volume_spec, volume_warnings
 from pytest_kwait.simulator.status_error import forbidden_field, invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 
@@ -103,6 +105,12 @@ class VolumeStrategy(Strategy):
 
     looks_at_metadata_again = True
 
+    def default(self, obj: Obj) -> None:
+        """A disk of Azure says whether it can be written."""
+        super().default(obj)
+        if (disk := (obj.get("spec") or {}).get("azureDisk")) is not None:
+            disk.setdefault("readOnly", False)
+
     def prepare_create(self, obj: Obj) -> None:
         """Pending, and protected while bound."""
         super().prepare_create(obj)
@@ -114,16 +122,18 @@ class VolumeStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """How it is used, how much, and what is behind it."""
-        return volume_errors(obj)
+        found = Findings()
+        check_volume_spec(obj.get("spec") or {}, name_of(obj), "spec", found)
+        return found
 
     def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
         """All of its rules, which the server asks twice."""
         del old
-        return volume_errors(new)
+        return self.validate_create(new)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """What is behind it never changes."""
-        errors = volume_errors(new)
+        errors = self.validate_create(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         now, then = ({name: one.get(name) for name in SOURCES} for one in (spec, before))
         _let_expand(now, then)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.formats import dns_label_texts
 from pytest_kwait.simulator.internal_values import internal_json
 from pytest_kwait.simulator.pod_rules.annotations import check_pod_annotations
-from pytest_kwait.simulator.pod_rules.claim_templates import check_claim_spec
 from pytest_kwait.simulator.pod_rules.pod_spec import check_template
+from pytest_kwait.simulator.rules.claim_specs import check_claim_spec
 from pytest_kwait.simulator.selectors import matches
 from pytest_kwait.simulator.validation import annotation_errors, label_errors, selector_errors
 from pytest_kwait.simulator.workload_rules.selectors import (

@@ -57,6 +57,68 @@ def test_claims(fields: Obj, texts: list[str]) -> None:
     assert refused(new_cluster(), CLAIMS, claim(**fields)) == texts
 
 
+SECOND = "Forbidden: may not specify more than 1 volume type"
+RESERVED = "kubernetes.io and k8s.io namespaces are reserved"
+
+
+@pytest.mark.parametrize(
+    ("sources", "texts"),
+    [
+        ({"rbd": {}}, ["spec.rbd.monitors: Required value", "spec.rbd.image: Required value"]),
+        (
+            {"cinder": {"volumeID": "v", "secretRef": {}}},
+            [
+                "spec.cinder.secretRef.name: Required value",
+                "spec.cinder.secretRef.namespace: Required value",
+            ],
+        ),
+        (
+            {"azureFile": {"secretName": "s", "shareName": "s", "secretNamespace": ""}},
+            ["spec.azureFile.secretNamespace: Required value"],
+        ),
+        (
+            {"gcePersistentDisk": {"pdName": "d", "partition": 256}},
+            [
+                "spec.persistentDisk.partition: Invalid value: 256: "
+                "must be between 1 and 255, inclusive"
+            ],
+        ),
+        (
+            {"iscsi": {"targetPortal": "p", "iqn": "odd", "lun": 0, "initiatorName": "naa.1"}},
+            [
+                'spec.iscsi.iqn: Invalid value: "odd": must be valid format',
+                'spec.iscsi.initiatorname: Invalid value: "naa.1": must be valid format',
+            ],
+        ),
+        (
+            {"nfs": {"server": "s", "path": "/p"}, "cephfs": {}, "flexVolume": {}},
+            [f"spec.cephFS: {SECOND}", "spec.flexVolume.driver: Required value"],
+        ),
+        (
+            {"flexVolume": {"driver": "d", "options": {"k8s.io/a": "b"}}},
+            [f'spec.flexVolume.options[k8s.io/a]: Invalid value: "k8s.io/a": {RESERVED}'],
+        ),
+    ],
+)
+def test_what_is_behind_a_volume(sources: Obj, texts: list[str]) -> None:
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **sources}
+    assert refused(new_cluster(), VOLUMES, {"spec": spec}) == texts
+
+
+def test_an_attachment_of_an_inline_volume() -> None:
+    source = {"inlineVolumeSpec": {"capacity": {"storage": "1Gi"}, "nfs": {"server": "s"}}}
+    attachment = {"spec": {"attacher": "a.example", "nodeName": "n", "source": source}}
+    at = "spec.source.inlineVolumeSpec"
+    context = "in the context of inline volumes"
+    assert refused(new_cluster(), "volumeattachments.storage.k8s.io", attachment) == [
+        f"{at}.capacity: Forbidden: may not be specified {context}",
+        f"{at}.csi: Required value: has to be specified {context}",
+        f"{at}.accessModes: Required value",
+        f"{at}.nfs.path: Required value",
+        f'{at}.nfs.path: Invalid value: "": must be an absolute path',
+    ]
+
+
 def made(api: Any, **spec: Any) -> Obj:
     body = {"metadata": {"name": "a"}, **claim(storageClassName="none", **spec)}
     stored: Obj = api.create(CLAIMS, body, "default")
