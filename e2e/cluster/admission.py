@@ -96,6 +96,7 @@ def webhook(
     mutating: bool = False,
     failure_policy: str = "Ignore",
     plural: str = "configmaps",
+    seconds: int = 2,
 ) -> dict[str, Any]:
     """Return the configuration of a webhook that one namespace alone meets."""
     kind = "MutatingWebhookConfiguration" if mutating else "ValidatingWebhookConfiguration"
@@ -121,7 +122,7 @@ def webhook(
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "rules": [rule],
                 "sideEffects": "None",
-                "timeoutSeconds": 2,
+                "timeoutSeconds": seconds,
             }
         ],
     }

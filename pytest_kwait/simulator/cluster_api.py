@@ -6,7 +6,7 @@ objects that go in are taken over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kwait.simulator.admission.chain import Admission
 from pytest_kwait.simulator.admission.priority import system_classes
@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterApi", "StatusError"]
 
+Result = TypeVar("Result")
+
+_WEBHOOKS = tuple(
+    f"{kind}webhookconfigurations.admissionregistration.k8s.io"
+    for kind in ("mutating", "validating")
+)
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
@@ -171,6 +177,19 @@ class ClusterApi:
 
     # -- writing
 
+    def has_webhooks(self) -> bool:
+        """Whether a write may have to wait for somebody else's answer."""
+        return any(map(self.store.count, _WEBHOOKS))
+
+    def _made(self, caller: Caller, write: Callable[[], Result]) -> Result:
+        """What `write` returns; it is made anew where webhooks are to be asked first."""
+        if caller.comes_again or not self.has_webhooks():
+            return write()
+        # Not at import: hardly any cluster has webhooks.
+        from pytest_kwait.simulator.admission.webhook_calls import answered
+
+        return answered(caller, write)
+
     def create(
         self,
         resource: str | Kind,
@@ -187,7 +206,8 @@ class ClusterApi:
         """
         caller = caller or internal()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        return self._writes.create(kind, obj, namespace, caller, record)
+        asking = caller
+        return self._made(caller, lambda: self._writes.create(kind, obj, namespace, asking, record))
 
     def update(
         self,
@@ -203,12 +223,14 @@ class ClusterApi:
             StatusError: 404 if it is not there, 409 if it is newer, whatever else is refused.
         """
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        entry = self.entry(kind, name_of(obj), namespace_of(obj))
+        name, namespace = name_of(obj), namespace_of(obj)
         if kind.bucket == "namespaces" and subresource == "finalize":
+            entry = self.entry(kind, name, namespace)
             check_version(self.strategy(kind), obj.get("metadata", {}), entry.obj["metadata"])
             return self._removals.finalize(kind, entry, obj, caller or internal())
         if caller is None:
-            return self._write_own(kind, entry, obj, subresource)
+            return self._write_own(kind, name, namespace, lambda _: obj, subresource)
+        entry = self.entry(kind, name, namespace)
         return self.replace(kind, entry, obj, subresource, caller)
 
     def update_status(self, resource: str, obj: Obj) -> Obj:
@@ -233,19 +255,36 @@ class ClusterApi:
         Raises:
             StatusError: 404 if it is not there, whatever else is refused.
         """
-        kind = self.kind_of(resource)
-        entry = self.entry(kind, name, namespace)
-        obj = clone(entry.obj)
-        change(obj)
-        return self._write_own(kind, entry, obj, subresource)
 
-    def _write_own(self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None) -> Obj:
-        """Write what this process made: only what differs from `entry` needs decoding."""
+        def changed(obj: Obj) -> Obj:
+            edited: Obj = clone(obj)
+            change(edited)
+            return edited
+
+        return self._write_own(self.kind_of(resource), name, namespace, changed, subresource)
+
+    def _write_own(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        make: Callable[[Obj], Obj],
+        subresource: str | None,
+    ) -> Obj:
+        """Write what this process makes of an object: only what differs needs decoding."""
         caller = internal()
-        if kind.custom:
-            return self.replace(kind, entry, obj, subresource, caller)
-        new = decode_change(self.strategy(kind), obj, entry.obj, subresource)
-        return self._writes.replace(kind, entry, new, subresource, caller, None)
+
+        def write() -> Obj:
+            entry = self.entry(kind, name, namespace)
+            obj = make(entry.obj)
+            if caller.comes_again:
+                obj = clone(obj)  # what is written is taken over, and may be wanted once more
+            if kind.custom:
+                return self.replace(kind, entry, obj, subresource, caller)
+            new: Obj = decode_change(self.strategy(kind), obj, entry.obj, subresource)
+            return self._writes.replace(kind, entry, new, subresource, caller, None)
+
+        return self._made(caller, write)
 
     def replace(
         self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None, caller: Caller
@@ -301,7 +340,10 @@ class ClusterApi:
             asked["gracePeriodSeconds"] = grace
         if propagation is not None:
             asked["propagationPolicy"] = propagation
-        return self._removals.delete(kind, name, namespace, asked, caller)
+        asking = caller
+        return self._made(
+            caller, lambda: self._removals.delete(kind, name, namespace, asked, asking)
+        )
 
     def delete_admitted(
         self, resource: str, name: str, namespace: str, *, options: Obj, dry_run: bool

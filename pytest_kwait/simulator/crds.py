@@ -32,4 +32,8 @@ class Definitions:
             from pytest_kwait.simulator.custom_resources.serving import Serving
 
             self._serving = Serving(self._api)
-        self._serving.on_change(event, new, old)
+        if self._api.clock.may_wait():
+            # Nobody sees any change as long as those who are told of this one wait for webhooks.
+            self._api.clock.call_soon(self._serving.on_change, event, new, old)
+        else:
+            self._serving.on_change(event, new, old)

@@ -122,6 +122,7 @@ async def serve(arguments: argparse.Namespace) -> int:
     api = ClusterApi(SimClock(FAST if arguments.time == "fast" else REAL))
     hosts = arguments.hosts
     authority = Authority(*hosts, "localhost", "kubernetes", "kubernetes.default")
+    api.clock.may_wait = api.has_webhooks
     api.root_ca = authority.pem
     api.bootstrap()
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)

@@ -53,6 +53,8 @@ class SimClock:
 
     def __init__(self, scale: float = REAL, clock: Clock = SYSTEM_CLOCK) -> None:
         self.scale = scale
+        self.may_wait: Callable[[], bool] = _never
+        """Whether what is called may have to be laid aside while somebody else answers."""
         self._clock = clock
 
     def time(self) -> float:
@@ -83,10 +85,23 @@ class SimClock:
             scaled: False for pauses that are no constant of the cluster (`sleep 5`, for example).
         """
         pause = seconds * self.scale if scaled else seconds
-        handle = asyncio.get_running_loop().call_later(pause, call, *args)
+        handle = asyncio.get_running_loop().call_later(pause, self._call, call, *args)
         return Timer(self.monotonic() + pause, handle)
 
     def call_soon(self, call: Callable[..., object], *args: object) -> Timer:
         """Make the call in the next turn of the running event loop."""
-        handle = asyncio.get_running_loop().call_soon(call, *args)
+        handle = asyncio.get_running_loop().call_soon(self._call, call, *args)
         return Timer(self.monotonic(), handle)
+
+    def _call(self, call: Callable[..., object], *args: object) -> None:
+        if self.may_wait():
+            # Not at import: hardly any cluster has webhooks.
+            from pytest_kwait.simulator.strands import Strand, raised
+
+            Strand(lambda: call(*args), raised)
+        else:
+            call(*args)
+
+
+def _never() -> bool:
+    return False

@@ -134,6 +134,8 @@ class Writes:
         if caller.dry_run:
             return new
         asked.stored()
+        if asked.on_store:
+            self._check_free(kind, key, name)  # what that noted may have waited for others
         return self._store.put(kind.bucket, key, new).obj
 
     def replace(
@@ -222,6 +224,8 @@ class Writes:
         if caller.dry_run:
             return new
         asked.stored()
+        if self._store.get(kind.bucket, entry.key) is not entry:
+            raise conflict(kind.group, kind.plural, name, _MODIFIED)
         if finished(kind, new):
             self._store.remove(kind.bucket, entry.key)
             return new

@@ -1,9 +1,9 @@
 """Asking webhooks over HTTPS: whom, how long, and what it is called when nobody answers.
 
-A write is made in one go, and what a webhook says is needed in the middle of it. A request by
-HTTP therefore breaks off with `Unanswered`, asks while others are served, and is made anew with
-the replies that it has (`consulted`). A controller of this process waits for the answer; nothing
-else is served meanwhile.
+A write is made in one go, and what a webhook says is needed in the middle of it. A write
+therefore breaks off with `Unanswered`, webhooks are asked while others are served, and it is made
+anew with the replies that it has: by a request of HTTP (`consulted`), and by a controller or a
+kubelet of this process (`answered`), whose strand is laid aside meanwhile.
 
 Source: k8s.io/apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go.
 """
@@ -17,20 +17,22 @@ import json
 import ssl
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from pytest_kwait.simulator.names import new_uid
 from pytest_kwait.simulator.status_error import internal_error
+from pytest_kwait.simulator.strands import Strand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Call", "Reply", "Unanswered", "call_of", "consulted", "replies_to"]
+__all__ = ["Call", "Reply", "Unanswered", "answered", "call_of", "consulted", "replies_to"]
 
 Result = TypeVar("Result")
 
@@ -185,14 +187,50 @@ async def consulted(caller: Caller, write: Callable[[], Result]) -> Result:
     Raises:
         StatusError: whatever the write is refused for.
     """
+    tries = _tries(caller, write)
+    while True:
+        try:
+            calls = next(tries)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        await _ask(caller, calls)
+
+
+def answered(caller: Caller, write: Callable[[], Result]) -> Result:
+    """As `consulted` for a write of this process: the strand that makes it is laid aside.
+
+    Outside of strands everything stands still until webhooks have answered.
+
+    Raises:
+        StatusError: whatever the write is refused for.
+    """
+    strand = Strand.current()
+    if strand is None:
+        return write()
+    tries = _tries(caller, write)
+    while True:
+        try:
+            calls = next(tries)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        strand.wait(partial(_ask, caller, calls))
+
+
+def _tries(
+    caller: Caller, write: Callable[[], Result]
+) -> Generator[tuple[Call, ...], None, Result]:
+    """What is to be asked before the next try, until one succeeds."""
     for _ in range(_MOST_ROUNDS):
         caller.comes_again = True
         try:
             return write()
         except Unanswered as wanted:
-            await _ask(caller, wanted.calls)
+            calls = wanted.calls
         finally:
             caller.comes_again = False
+        yield calls
     raise internal_error("the object changes faster than admission webhooks answer")
 
 

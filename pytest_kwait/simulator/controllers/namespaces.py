@@ -105,7 +105,12 @@ class NamespaceContents:
         api.subscribe("configmaps", self._content_changed)
 
     def _namespace_changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        if change == "ADDED":
+        if change != "ADDED":
+            return
+        if self._api.clock.may_wait():
+            # Nobody sees any change as long as those who are told of this one wait for webhooks.
+            self._queue.add(name_of(new))
+        else:
             self._fill(name_of(new))
 
     def _content_changed(self, change: str, new: Obj, _: Obj | None) -> None:

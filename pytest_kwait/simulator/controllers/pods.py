@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.conditions import condition_of, is_being_deleted, moment
@@ -9,6 +10,7 @@ from pytest_kwait.simulator.controllers.ownership import controller_reference
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.strands import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -133,25 +135,31 @@ def pod_from_template(template: Obj, owner: Obj, api_version: str, kind: str) ->
 def slow_start(count: int, initial: int, create: Callable[[int], None]) -> int:
     """Call `create(index)` `count` times in growing batches; a batch with an error is the last.
 
+    The calls of a batch wait for webhooks side by side.
+
     Returns how many calls succeeded, and raises the first error after its batch.
 
     Source: kube-controller-manager, replica_set.go, `slowStartBatch`.
     """
-    done = 0
-    index = 0
+    done = index = 0
+    failures: list[StatusError] = []
+
+    def one(number: int) -> None:
+        nonlocal done
+        try:
+            create(number)
+        except StatusError as error:
+            failures.append(error)
+        else:
+            done += 1
+
     batch = min(count, initial)
     while batch > 0:
-        failure: StatusError | None = None
-        for _ in range(batch):
-            try:
-                create(index)
-            except StatusError as error:
-                failure = failure or error
-            else:
-                done += 1
-            index += 1
-        if failure is not None:
-            raise SlowStartError(done, failure)
+        numbers = range(index, index + batch)
+        side_by_side([partial(one, number) for number in numbers])
+        index += batch
+        if failures:
+            raise SlowStartError(done, failures[0])
         batch = min(2 * batch, count - index)
     return done
 

@@ -26,6 +26,10 @@ BACKOFF_MOST = 1000.0
 # How long one turn of the event loop may be taken for work before requests are served again.
 _SLICE = 0.005
 
+# How many keys of one queue may wait for webhooks' answers at a time.
+# Source: kube-controller-manager's defaults of `--concurrent-*-syncs`.
+_WORKERS = 5
+
 
 def backoff_delay(failures: int) -> float:
     """Seconds before the next try after so many failures: doubling from 5 ms to 1,000 s."""
@@ -37,6 +41,9 @@ class Workqueue(Generic[Key]):
 
     A key that is added again before its turn is handled once. A `StatusError` that `handle`
     raises puts the key back with a growing delay; a turn without error resets it.
+
+    While the work for a key is laid aside, others have their turns; the key itself, added
+    again, waits for the end of that work.
 
     Args:
         clock: where delays come from; they are controllers' constants and scale with it.
@@ -51,10 +58,12 @@ class Workqueue(Generic[Key]):
         self._ready: dict[Key, None] = {}
         self._waiting: dict[Key, Timer] = {}
         self._failures: dict[Key, int] = {}
+        self._aside: dict[Key, bool] = {}
+        """Keys that are worked on, and whether they were added again meanwhile."""
         self._scheduled = False
 
     def __len__(self) -> int:
-        """How many keys are due or waiting."""
+        """How many keys are due or waiting; not those whose work is laid aside."""
         return len(self._ready) + len(self._waiting)
 
     def add(self, key: Key) -> None:
@@ -104,12 +113,36 @@ class Workqueue(Generic[Key]):
         until = self._clock.monotonic() + _SLICE
         # What is added meanwhile has its turn next time, so that one busy key starves nobody.
         for key in list(self._ready):
-            del self._ready[key]
-            self._one(key)
+            if len(self._aside) >= _WORKERS:
+                return  # the next one that ends lets the others go on
+            # What comes before this one may have taken its turn, or done without it.
+            if self._ready.pop(key, 0) is not None:
+                continue
+            if key in self._aside:
+                self._aside[key] = True
+            elif self._clock.may_wait():
+                self._begin(key)
+            else:
+                self._one(key)
             if self._clock.monotonic() > until:
                 break
         if self._ready:
             self._schedule()
+
+    def _begin(self, key: Key) -> None:
+        """Work on a key in a way that lets the work be laid aside."""
+        # Not at import: hardly any cluster has webhooks.
+        from pytest_kwait.simulator.strands import Strand, raised
+
+        def done(strand: Strand[None]) -> None:
+            if self._aside.pop(key):
+                self.add(key)
+            elif self._ready:
+                self._schedule()
+            raised(strand)
+
+        self._aside[key] = False
+        Strand(lambda: self._one(key), done)
 
     def _one(self, key: Key) -> None:
         try:

@@ -132,6 +132,9 @@ class PodWorker:
 
     def _interrupt(self) -> None:
         self._planned = False
+        if self._stepping:
+            self.sync()  # a step that waits for a webhook is not cut short
+            return
         if self._task is not None and not self._terminating:
             self._task.close()
             self._task = None
@@ -194,6 +197,8 @@ class PodWorker:
             self._sandbox = True
             self.pod_ip = self.node.assign_address(self.pod)
             self._write(self._status.with_sandbox())
+            if self._removed:
+                return
             self.node.relist(self)
         if self.starts.only_sidecars_run():
             yield from self._stop(self.starts.running())

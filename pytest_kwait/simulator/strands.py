@@ -1,0 +1,176 @@
+"""Strands: pieces of the cluster's work that can be laid aside until somebody else has answered.
+
+What stores and follows objects is made in one go, on the event loop's thread. A piece of it that
+may have to ask a webhook runs on a thread of its own instead, and the loop's thread stands still
+until that ends or lays itself aside. So there is still never more than one of them at work, and
+while one waits for its answer the loop serves others, the webhook's own requests among them.
+
+Strands cost a change of threads each, and are used only while the cluster has webhooks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio.events import _set_running_loop
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+__all__ = ["Strand", "raised", "side_by_side"]
+
+Result = TypeVar("Result")
+
+_IDLE = 16
+"""Threads that are kept for the next strands."""
+
+_here = threading.local()
+_idle: list[_Thread] = []
+
+
+class _Thread(threading.Thread):
+    """Runs one strand after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(name="kwait strand", daemon=True)
+        self.given: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    def run(self) -> None:
+        """Run what is given, until that is None."""
+        while (work := self.given.get()) is not None:
+            work()
+            del work
+
+
+class Strand(Generic[Result]):
+    """A piece of work that is begun at once.
+
+    To be made in an event loop's thread, or in another strand.
+
+    Args:
+        work: what is done.
+        done: called with the strand when it is over, by whoever let it run last.
+    """
+
+    def __init__(
+        self, work: Callable[[], Result], done: Callable[[Strand[Result]], object]
+    ) -> None:
+        self.error: BaseException | None = None
+        """What the work raised."""
+        self._loop = asyncio.get_running_loop()
+        self._work = work
+        self._done = done
+        self._results: list[Result] = []
+        self._over = False
+        self._wanted: Callable[[], Awaitable[None]] | None = None
+        self._asking: asyncio.Future[None] | None = None
+        self._turn, self._back = threading.Lock(), threading.Lock()
+        self._turn.acquire()
+        self._back.acquire()
+        if _idle:
+            self._thread = _idle.pop()
+        else:
+            self._thread = _Thread()
+            self._thread.start()
+        self._thread.given.put(self._run)
+        self._await_turn()
+
+    @staticmethod
+    def current() -> Strand[object] | None:
+        """The strand that runs here, None outside of strands."""
+        found: Strand[object] | None = getattr(_here, "strand", None)
+        return found
+
+    @property
+    def result(self) -> Result:
+        """What the work returned.
+
+        Raises:
+            BaseException: what it raised instead.
+        """
+        if self.error is not None:
+            raise self.error
+        return self._results[0]
+
+    def wait(self, wanted: Callable[[], Awaitable[None]]) -> None:
+        """Lay the strand aside until the event loop has awaited what `wanted` makes.
+
+        Raises:
+            BaseException: what that raises.
+        """
+        self._wanted = wanted
+        self._back.release()
+        self._turn.acquire()
+        asked, self._asking = self._asking, None
+        if asked is not None:
+            asked.result()
+
+    def _run(self) -> None:
+        _here.strand = self
+        _set_running_loop(self._loop)
+        try:
+            self._results.append(self._work())
+        except BaseException as error:  # it is told to whoever waits for the strand
+            self.error = error
+        finally:
+            _set_running_loop(None)
+            _here.strand = None
+            self._over = True
+            if len(_idle) < _IDLE:
+                _idle.append(self._thread)
+            else:
+                self._thread.given.put(None)
+            self._back.release()
+
+    def _resume(self, asked: asyncio.Future[None]) -> None:
+        self._asking = asked
+        self._turn.release()
+        self._await_turn()
+
+    def _await_turn(self) -> None:
+        """Stand still as long as the strand runs."""
+        self._back.acquire()
+        if self._over:
+            self._done(self)
+        elif self._wanted is not None:
+            asking = asyncio.ensure_future(self._wanted(), loop=self._loop)
+            self._wanted = None
+            asking.add_done_callback(self._resume)
+
+
+def raised(strand: Strand[Any]) -> None:
+    """Raise what the work raised, if anything; what becomes of its result is nobody's concern."""
+    if strand.error is not None:
+        raise strand.error
+
+
+def side_by_side(works: Sequence[Callable[[], None]]) -> None:
+    """Do all of it, and return when the last piece is done; in a strand each is one of its own.
+
+    Raises:
+        BaseException: the first thing that a piece raised, once all are done.
+    """
+    parent = Strand.current()
+    if parent is None or len(works) < 2:
+        for work in works:
+            work()
+        return
+    loop = asyncio.get_running_loop()
+    ended, left = loop.create_future(), len(works)
+
+    def done(_: Strand[None]) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            ended.set_result(None)
+
+    async def all_done() -> None:
+        await ended
+
+    strands = [Strand(work, done) for work in works]
+    if left:
+        parent.wait(all_done)
+    for strand in strands:
+        raised(strand)
