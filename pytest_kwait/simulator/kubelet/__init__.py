@@ -34,6 +34,7 @@ def start_kubelets(api: ClusterApi, nodes: int) -> dict[str, NodeAgent]:
         for number in range(1, nodes + 1)
     }
     for agent in agents.values():
+        agent.peers = agents
         agent.register()
         api.kubelets[agent.name] = KubeletServer(agent)
 

@@ -34,18 +34,35 @@ _START_FAILED = 128
 _INTERRUPTED = 130
 _MOST_MESSAGE = 4096
 _TERMINATION_LOG = "/dev/termination-log"
+# Of the log, where it stands for the message; source: kuberuntime_container.go,
+# `MaxContainerTerminationMessageLogLength`, `...Lines`.
+_MOST_LOGGED = 2048
+_MOST_LINES = 80
 
 # Effects that one process may have before others get their turn.
 _MOST_EFFECTS = 1000
 
+# What of the image is no program though it is there.
+_FILES = ("/etc/group", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf")
+_DIRECTORIES = ("/bin", "/dev", "/etc", "/home", "/proc", "/root", "/sys", "/tmp", "/usr", "/var")  # noqa: S108
 
-def start_failure(image: Image, argv: list[str]) -> str:
+
+def start_failure(image: Image, argv: list[str], directory: str = "") -> str:
     """Why the container runtime cannot start the program; empty where it can."""
-    if not argv or not is_busybox(image) or _is_known(argv[0]):
+    if not is_busybox(image):
+        return ""
+    if directory.rstrip("/") in _FILES:
+        why = f"error during container init: mkdir {directory}: not a directory"
+        why = f"unable to start container process: {why}"
+    elif argv and argv[0].rstrip("/") in _DIRECTORIES:
+        why = f'unable to start container process: exec: "{argv[0]}": permission denied'
+    elif argv and not _is_known(argv[0]):
+        why = _missing(argv[0])
+    else:
         return ""
     return (
         "failed to create containerd task: failed to create shim task: "
-        f"OCI runtime create failed: runc create failed: {_missing(argv[0])}: unknown"
+        f"OCI runtime create failed: runc create failed: {why}: unknown"
     )
 
 
@@ -80,6 +97,9 @@ class Container:
         network: the ports of the pod.
         stdin: whether its program has an input that can be attached to.
         tty: whether that is a terminal.
+        message_path: the file that its last message is read from.
+        message_from_log: whether, failed without one, the end of its log is the message.
+        directory: where its program starts; empty for the image's own.
     """
 
     clock: SimClock
@@ -90,6 +110,9 @@ class Container:
     network: Network = field(default_factory=Network)
     stdin: bool = False
     tty: bool = False
+    message_path: str = ""
+    message_from_log: bool = False
+    directory: str = ""
     container_id: str = field(default_factory=lambda: f"containerd://{secrets.token_hex(32)}")
     started_at: float | None = None
     finished_at: float | None = None
@@ -128,7 +151,7 @@ class Container:
         self.around = Surroundings(
             self.clock.time, env, files, hostname, stdin, tty=self.stdin and self.tty
         )
-        failure = start_failure(self.image, argv)
+        failure = start_failure(self.image, argv, self.directory)
         if failure:
             self.started_at = 0.0
             self._end(_START_FAILED, "StartError", failure)
@@ -189,14 +212,29 @@ class Container:
         self.finished_at = now
         self.exit_code = code
         self.reason = reason
-        written = self.around.files.get(_TERMINATION_LOG, b"")
-        self.message = message or written[:_MOST_MESSAGE].decode(errors="replace")
+        self.message = message or self._last_words(code)
         self._runs.clear(KILLED)
         taps, self._taps = self._taps, []
         for tap in taps:
             tap.end(0)
         self._wake()
         self.ended(self)
+
+    def _last_words(self, code: int) -> str:
+        """Return what it leaves as its message.
+
+        Source: kuberuntime_container.go, `getTerminationMessage`.
+        """
+        written = self.around.files.get(self.message_path or _TERMINATION_LOG, b"")
+        if written or not self.message_from_log or code == 0:
+            return written[:_MOST_MESSAGE].decode(errors="replace")
+        text = b"".join(line + b"\n" for _, line in self.log[-_MOST_LINES:])
+        return text[-_MOST_LOGGED:].decode(errors="replace")
+
+    @property
+    def assumed(self) -> bool:
+        """Whether its program is not simulated: it is taken to serve whatever is asked of it."""
+        return self._graceful
 
     def stop(self, grace: float) -> None:
         """Ask it to end with SIGTERM, and end it after `grace` seconds.

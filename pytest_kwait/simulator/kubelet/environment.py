@@ -1,11 +1,16 @@
-"""What a container gets from the API: variables and volumes, and what is missing of them."""
+"""The variables of a container, and what is missing of them."""
 
 from __future__ import annotations
 
 import base64
+import json
+import math
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
+from pytest_kwait.simulator.kubelet.host_names import hostname
+from pytest_kwait.simulator.kubelet.service_variables import service_variables
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
@@ -13,7 +18,15 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_api import ClusterApi
 
-__all__ = ["ConfigError", "environment", "expand", "missing_volume", "volume_files"]
+__all__ = [
+    "ConfigError",
+    "environment",
+    "expand",
+    "expand_strictly",
+    "field_text",
+    "resource_text",
+    "texts_of",
+]
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)$]+)\)")
 
@@ -54,6 +67,7 @@ def environment(api: ClusterApi, pod: Obj, container: Obj, node: dict[str, str])
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOSTNAME": hostname(pod),
     }
+    env.update(service_variables(api, pod))
     for source in container.get("envFrom") or ():
         for key, value in _all_of(api, pod, source):
             env[(source.get("prefix") or "") + key] = value
@@ -66,11 +80,6 @@ def environment(api: ClusterApi, pod: Obj, container: Obj, node: dict[str, str])
         if found is not None:
             env[variable["name"]] = found
     return env
-
-
-def hostname(pod: Obj) -> str:
-    """Return what the pod calls itself."""
-    return str(pod["spec"].get("hostname") or name_of(pod))[:63]
 
 
 def _all_of(api: ClusterApi, pod: Obj, source: Obj) -> Iterator[tuple[str, str]]:
@@ -86,10 +95,11 @@ def _all_of(api: ClusterApi, pod: Obj, source: Obj) -> Iterator[tuple[str, str]]
             if not reference.get("optional"):
                 raise ConfigError(f'{noun} "{reference["name"]}" not found')
             continue
-        yield from _texts(found).items()
+        yield from texts_of(found).items()
 
 
-def _texts(obj: Obj) -> dict[str, str]:
+def texts_of(obj: Obj) -> dict[str, str]:
+    """Return what a config map or a secret has, decoded, by its keys."""
     data: dict[str, str] = obj.get("data") or {}
     if obj.get("kind") == "Secret":
         return {
@@ -102,10 +112,9 @@ def _value_of(
     api: ClusterApi, pod: Obj, container: Obj, origin: Obj, node: dict[str, str]
 ) -> str | None:
     if "fieldRef" in origin:
-        return _field(pod, origin["fieldRef"]["fieldPath"], node)
+        return field_text(pod, origin["fieldRef"]["fieldPath"], node)
     if "resourceFieldRef" in origin:
-        kind, _, name = origin["resourceFieldRef"]["resource"].partition(".")
-        return str(((container.get("resources") or {}).get(kind) or {}).get(name, "0"))
+        return resource_text(api, container, origin["resourceFieldRef"], node["spec.nodeName"])
     for field, resource, noun, kind in (
         ("configMapKeyRef", "configmaps", "configmap", "ConfigMap"),
         ("secretKeyRef", "secrets", "secret", "Secret"),
@@ -119,7 +128,7 @@ def _value_of(
             if reference.get("optional"):
                 return None
             raise ConfigError(f'{noun} "{reference["name"]}" not found')
-        texts = _texts(found)
+        texts = texts_of(found)
         if reference["key"] not in texts:
             if reference.get("optional"):
                 return None
@@ -129,11 +138,23 @@ def _value_of(
     return None
 
 
-def _field(pod: Obj, path: str, node: dict[str, str]) -> str:
+def field_text(pod: Obj, path: str, node: dict[str, str]) -> str:
+    """Return a field of a pod as text.
+
+    Args:
+        pod: the pod.
+        path: the field.
+        node: what is read of the node, by path.
+
+    Source: pkg/fieldpath/fieldpath.go, `ExtractFieldPathAsString`.
+    """
     metadata = pod["metadata"]
     match = re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path)
     if match is not None:
         return str((metadata.get(match[1]) or {}).get(match[2], ""))
+    if path in ("metadata.labels", "metadata.annotations"):
+        pairs = sorted((metadata.get(path.partition(".")[2]) or {}).items())
+        return "\n".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in pairs)
     known = {
         "metadata.name": name_of(pod),
         "metadata.namespace": namespace_of(pod),
@@ -144,59 +165,38 @@ def _field(pod: Obj, path: str, node: dict[str, str]) -> str:
     return str(known.get(path, ""))
 
 
-def _mounted(pod: Obj) -> Iterator[Obj]:
-    """Return the volumes that a container mounts: only those are made ready."""
-    spec = pod["spec"]
-    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
-    names = {mount["name"] for one in containers for mount in one.get("volumeMounts") or ()}
-    for volume in spec.get("volumes") or ():
-        if volume["name"] in names:
-            yield volume
+def resource_text(api: ClusterApi, container: Obj, reference: Obj, node_name: str) -> str:
+    """Return a resource of a container as text, in units of the divisor and rounded up.
+
+    A limit that is not set is what the node has to give.
+
+    Source: pkg/api/v1/resource/helpers.go, `ExtractContainerResourceValue`; kubelet_resources.go.
+    """
+    kind, _, name = reference["resource"].partition(".")
+    resources = container.get("resources") or {}
+    amount = (resources.get(kind) or {}).get(name)
+    if amount is None and kind == "limits":
+        node = api.find("nodes", node_name) or {}
+        amount = ((node.get("status") or {}).get("allocatable") or {}).get(name)
+    divisor = _amount(str(reference.get("divisor") or "1"))
+    if not divisor.amount:
+        divisor = _amount("1")
+    return str(math.ceil(_amount(str(amount or "0")).amount / divisor.amount))
 
 
-def missing_volume(api: ClusterApi, pod: Obj) -> tuple[str, str] | None:
-    """Return the first volume that cannot be mounted, and why; None where all can."""
-    for volume in _mounted(pod):
-        for field, resource, noun, name_field in (
-            ("configMap", "configmaps", "configmap", "name"),
-            ("secret", "secrets", "secret", "secretName"),
-        ):
-            source = volume.get(field)
-            if not source or source.get("optional"):
-                continue
-            name = source[name_field]
-            found = api.find(resource, name, namespace_of(pod))
-            if found is None:
-                return volume["name"], f'{noun} "{name}" not found'
-            for item in source.get("items") or ():
-                if item["key"] not in (found.get("data") or {}):
-                    what = "config" if field == "configMap" else "secret"
-                    return volume["name"], f"references non-existent {what} key: {item['key']}"
-    return None
+def _amount(text: str) -> Quantity:
+    return parse_quantity(text)
 
 
-def volume_files(api: ClusterApi, pod: Obj, container: Obj) -> dict[str, bytes]:
-    """Return the files that config maps and secrets put into the container, by path."""
-    files: dict[str, bytes] = {}
-    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
-    for mount in container.get("volumeMounts") or ():
-        volume = volumes.get(mount["name"]) or {}
-        for field, resource, name_field in (
-            ("configMap", "configmaps", "name"),
-            ("secret", "secrets", "secretName"),
-        ):
-            source = volume.get(field)
-            found = api.find(resource, source[name_field], namespace_of(pod)) if source else None
-            if source is None or found is None:
-                continue
-            paths = {item["key"]: item["path"] for item in source.get("items") or ()}
-            for key, value in _texts(found).items():
-                if paths and key not in paths:
-                    continue
-                path = mount["mountPath"].rstrip("/")
-                if not mount.get("subPath"):
-                    path = f"{path}/{paths.get(key, key)}"
-                elif mount["subPath"] != paths.get(key, key):
-                    continue
-                files[path] = value.encode()
-    return files
+def expand_strictly(text: str, env: dict[str, str]) -> str:
+    """`$(NAME)` as its value.
+
+    Raises:
+        ConfigError: there is no such variable.
+
+    Source: kubelet/container/helpers.go, `ExpandContainerVolumeMounts`.
+    """
+    for match in _REFERENCE.finditer(text):
+        if match[1] is not None and match[1] not in env:
+            raise ConfigError(f"missing value for {match[1]}")
+    return expand(text, env)

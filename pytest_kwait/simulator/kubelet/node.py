@@ -72,6 +72,8 @@ class NodeAgent:
         self.name = name
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
         self.network = Network()
+        self.peers: dict[str, NodeAgent] = {name: self}
+        """All nodes of the cluster, by their names."""
         self.recorder = EventRecorder(api, "kubelet", name, _REMEMBERED)
         self.backoff = Backoff(api.clock.scale)
         self._phase = (number - 1) * 0.381966 % 1
@@ -279,6 +281,16 @@ class NodeAgent:
                 break
         self._addresses[uid_of(pod)] = address
         return address
+
+    def find_network(self, address: str) -> Network | None:
+        """Return the ports behind an address of some pod or node; None where nobody has it."""
+        for agent in self.peers.values():
+            if agent.address == address:
+                return agent.network
+            for worker in agent.workers:
+                if worker.pod_ip == address and worker.starts.running():
+                    return worker.network
+        return None
 
     def has_image(self, image: Image) -> bool:
         """Whether the image is on the node."""

@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.containers import KILLED, Container
 from pytest_kwait.simulator.kubelet.images import canonical
-from pytest_kwait.simulator.kubelet.status import (
-    KUBELET_CONDITIONS,
-    is_sidecar,
-    pod_conditions,
-    pod_phase,
-    should_restart,
-)
+from pytest_kwait.simulator.kubelet.restarts import is_sidecar, should_restart
+from pytest_kwait.simulator.kubelet.status import KUBELET_CONDITIONS, pod_conditions, pod_phase
 from pytest_kwait.simulator.objects import Obj, clone
 
 if TYPE_CHECKING:
@@ -59,6 +54,7 @@ class PodStatus:
         }
         spec, stamp = pod["spec"], self._worker.node.clock.stamp()
         init_names = [one["name"] for one in spec.get("initContainers") or ()]
+        ephemeral = spec.get("ephemeralContainers") or []
         statuses = {
             one["name"]: self._container_status(one, one["name"] in init_names)
             for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
@@ -70,8 +66,9 @@ class PodStatus:
         if self._worker.evicted is not None:
             phase = "Failed"
         conditions = pod_conditions(
-            pod, statuses, phase, sandbox=self._worker.sandbox, started=started, stamp=stamp
-        )
+            pod, statuses, phase, sandbox=self._worker.sandbox, started=started, stamp=stamp,
+            restarting=self._worker.starts.all_restart(),
+        )  # fmt: skip
         published = phase
         if self._worker.finished and phase not in ENDED:
             # A pod that is over has no waiting containers: what never ran counts as failed.
@@ -97,6 +94,9 @@ class PodStatus:
             status["initContainerStatuses"] = [statuses[name] for name in init_names]
         regular = sorted(one["name"] for one in spec["containers"])
         status["containerStatuses"] = [statuses[name] for name in regular]
+        if ephemeral:
+            shown = {one["name"]: self._ephemeral_status(one) for one in ephemeral}
+            status["ephemeralContainerStatuses"] = [shown[name] for name in sorted(shown)]
         status["qosClass"] = (self._worker.pod.get("status") or {}).get("qosClass", "BestEffort")
         status["resources"] = {}
         return status, phase
@@ -109,6 +109,15 @@ class PodStatus:
         types = {one["type"] for one in ours}
         return [*(one for one in last if one["type"] not in types), *ours]
 
+    def _ephemeral_status(self, spec: Obj) -> Obj:
+        """Return the status of a container that came later: never ready, never started again."""
+        status = self._container_status(spec, init=False)
+        if "waiting" in status["state"] and "message" not in status["state"]["waiting"]:
+            status["state"] = {"waiting": {"reason": "ContainerCreating"}}
+        status["ready"] = False
+        del status["started"]
+        return status
+
     def _container_status(self, spec: Obj, init: bool) -> Obj:
         name = spec["name"]
         current, last = self._worker.starts.current(name), self._worker.starts.last(name)
@@ -120,8 +129,11 @@ class PodStatus:
         status: Obj = {"name": name, "state": {"waiting": waiting}, "lastState": {}}
         if current is not None:
             status["state"] = current.state()
+        removed = self._worker.starts.removed(name)
         if last is not None:
             status["lastState"] = last.state()
+        elif removed is not None:
+            status["lastState"] = clone(removed)
         trouble = self._worker.starts.trouble(name)
         if trouble is not None and self._starts_again(spec, current):
             if current is not None and current.exited:
@@ -134,7 +146,7 @@ class PodStatus:
             ready = current is not None and current.exit_code == 0
             started = running
         status["ready"] = ready
-        status["restartCount"] = current.restart_count if current is not None else 0
+        status["restartCount"] = self._worker.starts.restarts(name)
         status["image"] = spec["image"] if current is None else canonical(spec["image"])
         status["imageID"] = "" if current is None else current.image.image_id
         if current is not None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.conditions import moment
 from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.container_starts import ContainerStarts
-from pytest_kwait.simulator.kubelet.environment import missing_volume
+from pytest_kwait.simulator.kubelet.container_stops import stop_containers
+from pytest_kwait.simulator.kubelet.host_names import name_trouble
 from pytest_kwait.simulator.kubelet.network import Network
 from pytest_kwait.simulator.kubelet.pod_status import ENDED, PodStatus
-from pytest_kwait.simulator.kubelet.status import is_sidecar
+from pytest_kwait.simulator.kubelet.volumes import missing_volume
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
 
@@ -32,6 +33,8 @@ __all__ = ["PodWorker"]
 _SANDBOX = 0.3
 _TEARDOWN = 1.1
 _REMOVAL = 0.4
+# Seconds until a sandbox that failed is tried again; source: as of a failed start.
+_SANDBOX_RETRY = 12.5
 # Seconds between tries to mount a volume: doubling from the first to the most.
 # Source: pkg/util/goroutinemap/exponentialbackoff.
 _MOUNT_FIRST = 0.5
@@ -96,8 +99,11 @@ class PodWorker:
             self.sync()
 
     def gone(self) -> None:
-        """End what is left without a word: the pod is no longer in the API."""
+        """End what is left: the pod is no longer in the API."""
         self._removed = True
+        for container in self.starts.running():
+            message = f"Stopping container {container.name}"
+            self.container_event(container.name, NORMAL, "Killing", message)
         self._finished = True
         self.sync_in(None)
         if not self._stepping and self._task is not None:
@@ -193,6 +199,12 @@ class PodWorker:
             if missing is not None:
                 self._wait_for_volume(*missing)
                 return
+            long_name = name_trouble(self.pod)
+            if long_name:
+                told = f"Failed to create pod sandbox: {long_name}"
+                self.event(WARNING, "FailedCreatePodSandBox", told)
+                self.sync_in(_SANDBOX_RETRY * self.node.clock.scale)
+                return
             yield _SANDBOX
             self._sandbox = True
             self.pod_ip = self.node.assign_address(self.pod)
@@ -241,18 +253,20 @@ class PodWorker:
         for container in running:
             message = f"Stopping container {container.name}"
             self.container_event(container.name, NORMAL, "Killing", message)
-        grace = self._grace()
-        sidecars = {
-            one["name"] for one in self.pod["spec"].get("initContainers") or () if is_sidecar(one)
-        }
-        for late in (False, True):
-            for container in running:
-                if (container.name in sidecars) == late:
-                    container.stop(grace)
-            while any(one.running and (one.name in sidecars) == late for one in running):
-                yield None
+        yield from stop_containers(self, running, self.grace())
 
-    def _grace(self) -> float:
+    def container_spec(self, name: str) -> Obj:
+        """Return the part of the pod's spec that is the container of that name."""
+        spec = self.pod["spec"]
+        every = [
+            one
+            for field in ("initContainers", "containers", "ephemeralContainers")
+            for one in spec.get(field) or ()
+        ]
+        return next((one for one in every if one["name"] == name), {"name": name})
+
+    def grace(self) -> float:
+        """Seconds that its containers have to end."""
         metadata = self.pod["metadata"]
         seconds = metadata.get("deletionGracePeriodSeconds")
         if seconds is None:
@@ -332,8 +346,15 @@ class PodWorker:
 
     def container_event(self, name: str, severity: str, reason: str, message: str) -> None:
         """Tell something of one of its containers."""
-        init = any(one["name"] == name for one in self.pod["spec"].get("initContainers") or ())
-        path = f"spec.{'initContainers' if init else 'containers'}{{{name}}}"
+        field = next(
+            (
+                field
+                for field in ("initContainers", "ephemeralContainers")
+                if any(one["name"] == name for one in self.pod["spec"].get(field) or ())
+            ),
+            "containers",
+        )
+        path = f"spec.{field}{{{name}}}"
         self.node.recorder.event(
             self.pod, ("v1", "Pod"), severity, reason, message, field_path=path
         )

@@ -1,16 +1,18 @@
 """Probes: whether a container is started, alive, ready.
 
-Commands are run by the container's own shell. What would go over the network is taken to succeed,
-as nothing listens here.
+Source: prober/worker.go, prober/prober.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.kubelet.outcomes import Outcome, Verdict
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.simulator.kubelet.actions import Action
     from pytest_kwait.simulator.kubelet.containers import Container
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.sim_clock import SimClock, Timer
@@ -19,9 +21,6 @@ __all__ = ["KINDS", "Prober"]
 
 # Field of the container, and the word in events.
 KINDS = {"startupProbe": "Startup", "livenessProbe": "Liveness", "readinessProbe": "Readiness"}
-
-# What a probe writes beyond this is cut in its event; source: prober/prober.go.
-_MOST_OUTPUT = 1024
 
 
 class Prober:
@@ -32,7 +31,8 @@ class Prober:
         field: which probe, one of `KINDS`.
         probe: its spec.
         container: what is probed.
-        unhealthy: told the text of each failed probe.
+        ask: begins one question; what it is given is told the outcome.
+        told: told reason and message of each probe that has something to say.
         changed: told the new result once enough probes agree.
     """
 
@@ -43,64 +43,83 @@ class Prober:
         probe: Obj,
         container: Container,
         *,
-        unhealthy: Callable[[str], None],
+        ask: Callable[[Callable[[Outcome], None]], Action],
+        told: Callable[[str, str], None],
         changed: Callable[[bool], None],
     ) -> None:
         self._clock = clock
         self._field = field
         self._probe = probe
         self._container = container
-        self._unhealthy = unhealthy
+        self._ask = ask
+        self._told = told
         self._changed = changed
         self._timer: Timer | None = None
+        self._action: Action | None = None
+        self._asked = 0.0
         self._last: bool | None = None
         self._run = 0
         # Until proven otherwise: alive, but neither started nor ready.
         self.result = field == "livenessProbe"
-        self.plan(probe.get("initialDelaySeconds") or 0)
+        self._plan(probe.get("initialDelaySeconds") or 0)
 
-    def plan(self, seconds: float) -> None:
-        """Ask again after `seconds`."""
+    def _plan(self, seconds: float) -> None:
         self.stop()
-        self._timer = self._clock.call_later(max(seconds, 0.0), self._ask, scaled=False)
+        self._timer = self._clock.call_later(max(seconds, 0.0), self._begin, scaled=False)
 
     def stop(self) -> None:
         """Ask no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._action is not None:
+            self._action.cancel()
+            self._action = None
 
-    def _ask(self) -> None:
+    def _begin(self) -> None:
         self._timer = None
         if not self._container.running:
             return
-        success, output = self._outcome()
+        self._asked = self._clock.monotonic()
+        self._action = self._ask(self._answered)
+
+    def _again(self) -> None:
+        """Ask at the next tick; ticks that pass while a question lasts are left out."""
+        period = float(self._probe.get("periodSeconds") or 10)
+        took = self._clock.monotonic() - self._asked
+        self._plan(period - took % period)
+
+    def _answered(self, outcome: Outcome) -> None:
+        self._action = None
+        if not self._container.running:
+            return
+        word = KINDS[self._field]
+        if outcome.verdict is Verdict.ERROR:
+            # It could not be asked: that counts neither way.
+            state = f"errored and resulted in unknown state: {outcome.text}"
+            self._told("Unhealthy", f"{word} probe {state}")
+            self._again()
+            return
+        if outcome.verdict is Verdict.WARNING:
+            self._told("ProbeWarning", f"{word} probe warning: {outcome.text}")
+        elif not outcome.good:
+            self._told("Unhealthy", f"{word} probe failed: {outcome.text}")
+        self._count(outcome.good)
+
+    def _count(self, success: bool) -> None:
         self._run = self._run + 1 if success == self._last else 1
         self._last = success
-        if not success:
-            self._unhealthy(f"{KINDS[self._field]} probe failed: {output}")
         needed = self._probe.get("successThreshold" if success else "failureThreshold") or (
             1 if success else 3
         )
         decided = self._run >= needed
         done = decided and (
-            (self._field == "startupProbe" and success)
-            or (self._field != "readinessProbe" and not success)
+            self._field == "startupProbe" or (self._field == "livenessProbe" and not success)
         )
         if not done:
-            self.plan(self._probe.get("periodSeconds") or 10)
+            self._again()
         if decided and success != self.result:
             self.result = success
             self._changed(success)
         elif decided and not success and self._field == "startupProbe":
             self._changed(False)
-
-    def _outcome(self) -> tuple[bool, str]:
-        command = (self._probe.get("exec") or {}).get("command")
-        if not command:
-            return True, ""
-        code, out, err, seconds = self._container.execute(command)
-        limit = self._probe.get("timeoutSeconds") or 1
-        if seconds > limit:
-            return False, f'command timed out: "{" ".join(command)}" timed out after {limit}s'
-        return code == 0, (out + err)[:_MOST_OUTPUT].decode(errors="replace")

@@ -60,13 +60,15 @@ class Outlet:
         self._resume: list[Callable[[], None]] = []
         self.code: int | None = None
         """How the process ended; None as long as it has not."""
+        self.on_news: Callable[[], None] | None = None
+        """Called whenever there is a piece to take, and at the end."""
 
     def write(self, stream: int, data: bytes) -> None:
         """Keep a piece until it is taken."""
         if data and self.code is None:
             self._pieces.append((stream, data))
             self._size += len(data)
-            self._news.set()
+            self._tell()
 
     def hold(self, resume: Callable[[], None]) -> bool:
         """Whether too much waits to be taken."""
@@ -79,7 +81,25 @@ class Outlet:
         """No more comes."""
         if self.code is None:
             self.code = code
-            self._news.set()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        if self.on_news is not None:
+            self.on_news()
+
+    def drain(self) -> list[tuple[int, bytes]]:
+        """All the pieces that wait to be taken, with their streams."""
+        pieces = list(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        self._go_on()
+        return pieces
+
+    def _go_on(self) -> None:
+        waiting, self._resume = self._resume, []
+        for resume in waiting:
+            resume()
 
     async def take(self) -> tuple[int, bytes] | None:
         """The next piece and its stream; None at the end."""
@@ -91,9 +111,7 @@ class Outlet:
         stream, data = self._pieces.popleft()
         self._size -= len(data)
         if self._size < _MOST_PENDING:
-            waiting, self._resume = self._resume, []
-            for resume in waiting:
-                resume()
+            self._go_on()
         return stream, data
 
 

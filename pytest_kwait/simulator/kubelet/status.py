@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.kubelet.restarts import has_rule_for_all, is_sidecar, should_restart
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,12 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KUBELET_CONDITIONS",
-    "is_sidecar",
+    "RESTARTING_ALL",
     "pod_conditions",
     "pod_phase",
-    "restarts",
-    "should_restart",
 ]
+
+RESTARTING_ALL = "RestartingAllContainers"
+"""The reason of containers that are taken away so that all of them start again."""
 
 # In the order of the status.
 KUBELET_CONDITIONS = (
@@ -28,33 +31,19 @@ KUBELET_CONDITIONS = (
     "Ready",
     "ContainersReady",
     "PodScheduled",
+    "AllContainersRestarting",
 )
-
-
-def is_sidecar(container: Mapping[str, object]) -> bool:
-    """Whether an init container stays and runs beside the others."""
-    return container.get("restartPolicy") == "Always"
-
-
-def should_restart(pod: Obj, container: Obj, exit_code: int) -> bool:
-    """Whether a container that ended so is started again."""
-    policy = container.get("restartPolicy") or pod["spec"].get("restartPolicy") or "Always"
-    if policy == "Always":
-        # Init containers that ended well are done, whatever the pod's policy.
-        is_init = any(one is container for one in pod["spec"].get("initContainers") or ())
-        return not is_init or is_sidecar(container) or exit_code != 0
-    return policy == "OnFailure" and exit_code != 0
-
-
-def restarts(status: Obj) -> int:
-    """How often the container was started again."""
-    count: int = status.get("restartCount", 0)
-    return count
 
 
 def _terminated(state: Obj | None) -> Obj | None:
     found: Obj | None = (state or {}).get("terminated")
     return found
+
+
+def _starts_again(pod: Obj, container: Obj, ended: Obj) -> bool:
+    if ended.get("reason") == RESTARTING_ALL:
+        return True
+    return should_restart(pod, container, ended.get("exitCode", 0))
 
 
 class _Count:
@@ -78,7 +67,7 @@ class _Count:
         )
         if ended is None:
             self.pending_init += 1
-        elif ended.get("exitCode") and not should_restart(pod, container, ended["exitCode"]):
+        elif ended.get("exitCode") and not _starts_again(pod, container, ended):
             self.failed_init += 1
         # One that failed and is started again counts as neither, as upstream.
 
@@ -108,8 +97,8 @@ class _Count:
             self.waiting += 1
             return
         self.stopped += 1
-        code = (ended or last or {}).get("exitCode", 0)
-        self.final += not should_restart(pod, container, code)
+        self.final += not _starts_again(pod, container, ended or last or {})
+        code = (ended or {}).get("exitCode", 0)
         self.succeeded += ended is not None and code == 0
 
 
@@ -218,6 +207,7 @@ def pod_conditions(
     sandbox: bool,
     started: bool,
     stamp: str,
+    restarting: bool = False,
 ) -> list[Obj]:
     """Return the pod's conditions: others' first, then the kubelet's own in their order.
 
@@ -228,6 +218,7 @@ def pod_conditions(
         sandbox: whether the pod's sandbox with its network is there.
         started: whether a regular container has ever been started.
         stamp: now.
+        restarting: whether a container ended so that all of them start again.
     """
     last = (pod.get("status") or {}).get("conditions") or ()
     others = [one for one in last if one["type"] not in KUBELET_CONDITIONS]
@@ -239,14 +230,24 @@ def pod_conditions(
         "ContainersReady": containers,
         "PodScheduled": ("True", "", ""),
     }
+    if has_rule_for_all(pod):
+        values["AllContainersRestarting"] = (
+            ("True", "RestartAllContainersStarted", "container exited with restart policy rule")
+            if restarting
+            else ("False", "", "")
+        )
     before = {one["type"]: one for one in last}
     conditions = list(others)
     for kind in KUBELET_CONDITIONS:
+        if kind not in values:
+            continue
         status, reason, message = values[kind]
         old = before.get(kind)
+        generation = {"observedGeneration": pod["metadata"].get("generation", 1)}
         condition: Obj = {
             "type": kind,
-            "observedGeneration": pod["metadata"].get("generation", 1),
+            # Upstream names no generation in this one.
+            **({} if kind == "AllContainersRestarting" else generation),
             "status": status,
             "lastProbeTime": None,
             "lastTransitionTime": (

@@ -9,9 +9,8 @@ from pytest_kwait.simulator.kubelet.environment import (
     ConfigError,
     environment,
     expand,
-    missing_volume,
-    volume_files,
 )
+from pytest_kwait.simulator.kubelet.volumes import missing_volume, volume_files
 from tests.simulator.controllers.cluster import NAMESPACE
 from tests.simulator.manual_clock import ManualClock
 
@@ -123,7 +122,7 @@ def _mounting(volume: Obj, **mount: str) -> Obj:
         ({"secret": {"secretName": "nope"}}, ("v", 'secret "nope" not found')),
         (
             {"configMap": {"name": "m", "items": [{"key": "z", "path": "z"}]}},
-            ("v", "references non-existent config key: z"),
+            ("v", "configmap references non-existent config key: z"),
         ),
         (
             {"secret": {"secretName": "s", "items": [{"key": "z", "path": "z"}]}},
@@ -143,12 +142,14 @@ def test_a_volume_that_nobody_mounts_is_not_missed(api: ClusterApi) -> None:
 
 def test_volumes_are_files(api: ClusterApi) -> None:
     pod = _mounting({"configMap": {"name": "m"}})
-    assert volume_files(api, pod, pod["spec"]["containers"][0]) == {
+    assert volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {
         "/etc/v/k": b"v",
         "/etc/v/l": b"w",
     }
     items = [{"key": "k", "path": "sub/k"}]
     pod = _mounting({"secret": {"secretName": "s", "items": items}})
-    assert volume_files(api, pod, pod["spec"]["containers"][0]) == {"/etc/v/sub/k": b"secret"}
+    assert volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {
+        "/etc/v/sub/k": b"secret"
+    }
     pod = _mounting({"configMap": {"name": "m"}}, subPath="l")
-    assert volume_files(api, pod, pod["spec"]["containers"][0]) == {"/etc/v": b"w"}
+    assert volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {"/etc/v": b"w"}

@@ -536,12 +536,6 @@ def test_a_probe_that_takes_too_long_fails(cluster: Cluster) -> None:
     assert events[0].partition(": ")[2] == told
 
 
-def test_what_goes_over_the_network_is_taken_to_succeed(cluster: Cluster) -> None:
-    cluster.create("pods", "p", _probed(readinessProbe={"httpGet": {"port": 80, "path": "/"}}))
-    cluster.run(3)
-    assert _status(cluster.get("pods", "p"))["ready"]
-
-
 def test_readiness_gates_are_others_to_open(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99", readinessGates=[{"conditionType": "x/y"}]))
     cluster.run(3)

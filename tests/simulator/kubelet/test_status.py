@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.kubelet.backoff import Backoff, go_seconds
-from pytest_kwait.simulator.kubelet.status import pod_conditions, pod_phase, should_restart
+from pytest_kwait.simulator.kubelet.restarts import should_restart
+from pytest_kwait.simulator.kubelet.status import pod_conditions, pod_phase
 
 Obj = dict[str, Any]
 

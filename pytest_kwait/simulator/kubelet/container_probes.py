@@ -1,0 +1,102 @@
+"""The probes of one running container: the startup probe first, then the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.events import WARNING
+from pytest_kwait.simulator.kubelet.actions import probe_action
+from pytest_kwait.simulator.kubelet.probes import Prober
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.kubelet.containers import Container
+    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["ContainerProbes"]
+
+
+class ContainerProbes:
+    """What the probes of one container say.
+
+    Args:
+        worker: its pod.
+        spec: the container's part of the spec.
+        container: what runs.
+        doom: told name, reason and grace (None: the pod's) of a container that is to be ended.
+    """
+
+    def __init__(
+        self,
+        worker: PodWorker,
+        spec: Obj,
+        container: Container,
+        doom: Callable[[str, str, float | None], None],
+    ) -> None:
+        self._worker = worker
+        self._spec = spec
+        self._container = container
+        self._doom = doom
+        self._probers: dict[str, Prober] = {}
+        if "startupProbe" in spec:
+            self._add("startupProbe")
+        else:
+            self._add_later_ones()
+
+    @property
+    def started(self) -> bool:
+        """Whether the startup probe, if any, has succeeded."""
+        prober = self._probers.get("startupProbe")
+        return prober is None or prober.result
+
+    @property
+    def ready(self) -> bool:
+        """Whether the readiness probe, if any, holds."""
+        if "readinessProbe" not in self._spec:
+            return True
+        prober = self._probers.get("readinessProbe")
+        return prober is not None and prober.result
+
+    def stop(self) -> None:
+        """Ask no more."""
+        for prober in self._probers.values():
+            prober.stop()
+
+    def stop_all_but_readiness(self) -> None:
+        """Ask no more whether it lives: it is to end.
+
+        Source: prober_manager.go, `StopLivenessAndStartup`.
+        """
+        for field, prober in self._probers.items():
+            if field != "readinessProbe":
+                prober.stop()
+
+    def _add_later_ones(self) -> None:
+        for field in ("livenessProbe", "readinessProbe"):
+            if field in self._spec:
+                self._add(field)
+
+    def _add(self, field: str) -> None:
+        worker, name, probe = self._worker, self._spec["name"], self._spec[field]
+
+        def changed(success: bool) -> None:
+            if field == "startupProbe" and success:
+                self._add_later_ones()
+            elif field != "readinessProbe" and not success:
+                word = "startup" if field == "startupProbe" else "liveness"
+                grace = probe.get("terminationGracePeriodSeconds")
+                seconds = None if grace is None else float(grace)
+                self._doom(name, f"failed {word} probe", seconds)
+            worker.sync()
+
+        self._probers[field] = Prober(
+            worker.node.clock,
+            field,
+            probe,
+            self._container,
+            ask=lambda done: probe_action(worker, self._spec, self._container, probe, done),
+            told=lambda reason, text: worker.container_event(name, WARNING, reason, text),
+            changed=changed,
+        )

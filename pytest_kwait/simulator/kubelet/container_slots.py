@@ -1,0 +1,177 @@
+"""What is known of the containers of a pod: instances, what is told of them, what they wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.kubelet.containers import KILLED, Container
+from pytest_kwait.simulator.kubelet.restarts import restarts_all, should_restart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.kubelet.container_probes import ContainerProbes
+    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["ContainerSlots", "Slot"]
+
+
+@dataclass(slots=True)
+class Slot:
+    """What is known of one container."""
+
+    current: Container | None = None
+    last: Container | None = None
+    removed: Obj | None = None
+    """What is told of an instance that the container runtime no longer has."""
+    restarts: int = 0
+    trouble: tuple[str, str] | None = None
+    doomed: tuple[str, float] | None = None
+    """Why the running instance is to be ended, and the seconds of its grace."""
+    probed: bool = False
+    probes: ContainerProbes | None = None
+    configured: Obj = field(default_factory=dict)
+    """Its part of the pod's spec when the instance was made."""
+
+
+class ContainerSlots:
+    """The containers of one pod: instances that run and have run, and what keeps others from it.
+
+    Args:
+        worker: the pod.
+    """
+
+    def __init__(self, worker: PodWorker) -> None:
+        self.worker = worker
+        self.slots: dict[str, Slot] = {}
+
+    def slot(self, name: str) -> Slot:
+        """Return what is known of a container."""
+        return self.slots.setdefault(name, Slot())
+
+    # -- what is
+
+    def current(self, name: str) -> Container | None:
+        """Return the newest instance, running or ended."""
+        return self.slot(name).current
+
+    def last(self, name: str) -> Container | None:
+        """Return the instance before the newest one."""
+        return self.slot(name).last
+
+    def trouble(self, name: str) -> tuple[str, str] | None:
+        """Reason and message of what kept the container from starting when it was last tried."""
+        return self.slot(name).trouble
+
+    def running(self) -> list[Container]:
+        """Return the instances that run."""
+        return [
+            slot.current
+            for slot in self.slots.values()
+            if slot.current is not None and slot.current.running
+        ]
+
+    def states(self) -> list[str]:
+        """Return what the container runtime says of every instance that is left."""
+        return [
+            "exited" if one.exited else "running" if one.running else "created"
+            for slot in self.slots.values()
+            for one in (slot.last, slot.current)
+            if one is not None
+        ]
+
+    def removed(self, name: str) -> Obj | None:
+        """Return what is told of an instance that is not even a dead one any more."""
+        return self.slot(name).removed
+
+    def restarts(self, name: str) -> int:
+        """How often the container was started again."""
+        return self.slot(name).restarts
+
+    def is_started(self, name: str) -> bool:
+        """Whether its startup probe, if any, has succeeded."""
+        probes = self.slot(name).probes
+        return probes is None or probes.started
+
+    def is_ready(self, name: str) -> bool:
+        """Whether its readiness probe, if any, holds."""
+        probes = self.slot(name).probes
+        return probes is None or probes.ready
+
+    def instance(self, name: str, *, previous: bool) -> Container | None:
+        """Return the instance whose log is asked for."""
+        slot = self.slots.get(name)
+        if slot is None:
+            return None
+        return slot.last if previous else slot.current
+
+    def only_sidecars_run(self) -> bool:
+        """Whether every regular container is done for good while others still run."""
+        pod, running = self.worker.pod, self.running()
+        return bool(running) and all(
+            (current := self.current(one["name"])) is not None
+            and current.exited
+            and not should_restart(pod, one, current.exit_code or 0)
+            for one in pod["spec"]["containers"]
+        )
+
+    def all_restart(self) -> bool:
+        """Whether a container ended so that all of them are to start again."""
+        return any(
+            (current := self.current(one["name"])) is not None
+            and current.exited
+            and restarts_all(one, current.exit_code or 0)
+            for one in self.specs()
+        )
+
+    def specs(self) -> Iterator[Obj]:
+        """Return the parts of the pod's spec that are init and regular containers."""
+        spec = self.worker.pod["spec"]
+        yield from spec.get("initContainers") or ()
+        yield from spec["containers"]
+
+    # -- ending
+
+    def kill_all(self) -> None:
+        """End everything at once."""
+        self.stop_probes()
+        for container in self.running():
+            container.kill()
+
+    def stop_probes(self) -> None:
+        """Ask no probe any more."""
+        for slot in self.slots.values():
+            if slot.probes is not None:
+                slot.probes.stop()
+
+    def forget_instances(self) -> None:
+        """Take every instance for removed, as those of an evicted pod are.
+
+        Source: pod_container_deletor.go; kubelet_pods.go, `convertToAPIContainerStatuses`.
+        """
+        message = "The container could not be located when the pod was deleted.  "
+        for slot in self.slots.values():
+            if slot.current is None:
+                continue
+            slot.removed = {
+                "terminated": {
+                    "exitCode": KILLED,
+                    "reason": "ContainerStatusUnknown",
+                    "message": f"{message}The container used to be Running",
+                    "startedAt": None,
+                    "finishedAt": None,
+                }
+            }
+            slot.current = slot.last = slot.trouble = None
+            slot.restarts += 1
+
+    def ended(self, container: Container) -> None:
+        """Take note that an instance has ended."""
+        slot = self.slot(container.name)
+        if slot.current is container and slot.probes is not None:
+            slot.probes.stop()
+            slot.probes = None
+        self.worker.poke()
+        self.worker.node.relist(self.worker)

@@ -1,0 +1,46 @@
+"""As whom a container runs, and where that is refused.
+
+Source: kuberuntime/security_context_others.go, `verifyRunAsNonRoot`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.kubelet.images import Image, is_busybox
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+
+__all__ = ["root_refusal", "user_of"]
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _setting(pod: Obj, container: Obj, field: str) -> object:
+    """A field of the container's security context, or else of the pod's."""
+    own: Mapping[str, object] = container.get("securityContext") or {}
+    pods: Mapping[str, object] = pod["spec"].get("securityContext") or {}
+    return own[field] if own.get(field) is not None else pods.get(field)
+
+
+def user_of(pod: Obj, container: Obj) -> int:
+    """Return the number of the user that the container runs as."""
+    user = _setting(pod, container, "runAsUser")
+    return user if isinstance(user, int) else 0
+
+
+def root_refusal(pod: Obj, container: Obj, image: Image) -> str:
+    """Why the container may not run as it would; empty where it may.
+
+    busybox runs as root by itself; of other images nothing is known, so they are trusted.
+    """
+    if not _setting(pod, container, "runAsNonRoot"):
+        return ""
+    where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
+    of = f'(pod: "{where}", container: {container["name"]})'
+    user = _setting(pod, container, "runAsUser")
+    if user == 0:
+        return f"container's runAsUser breaks non-root policy {of}"
+    if user is None and is_busybox(image):
+        return f"container has runAsNonRoot and image will run as root {of}"
+    return ""

@@ -1,0 +1,165 @@
+"""Lifecycle hooks: what they delay, and what becomes of containers whose hooks fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulator.controllers.cluster import NAMESPACE, Cluster, pod_spec
+
+Obj = dict[str, Any]
+
+_TRAP = "trap 'exit 0' TERM; while true; do sleep 1; done"
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def _create(cluster: Cluster, script: str, lifecycle: Obj, **fields: Any) -> None:
+    container = {"lifecycle": lifecycle}
+    fields = {"terminationGracePeriodSeconds": 3, **fields}
+    cluster.create("pods", "p", pod_spec("sh", "-c", script, container=container, **fields))
+
+
+def _status(cluster: Cluster) -> Obj:
+    found: Obj = cluster.get("pods", "p")["status"]["containerStatuses"][0]
+    return found
+
+
+def _ended(cluster: Cluster) -> Obj:
+    """The container's state when the pod was last seen."""
+    last = [obj for resource, _, obj in cluster.history if resource == "pods"][-1]
+    found: Obj = last["status"]["containerStatuses"][0]["state"]["terminated"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "hook", [{"exec": {"command": ["sh", "-c", "sleep 2"]}}, {"sleep": {"seconds": 2}}]
+)
+def test_a_container_is_not_running_before_its_hook_is_through(cluster: Cluster, hook: Obj) -> None:
+    _create(cluster, "sleep 99", {"postStart": hook})
+    cluster.run(2)
+    assert cluster.get("pods", "p")["status"]["phase"] == "Pending"
+    assert "Started x1: Container started" in cluster.events("p")
+    cluster.run(3)
+    assert _status(cluster)["ready"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "told"),
+    [
+        (
+            {"exec": {"command": ["sh", "-c", "echo out; echo err >&2; exit 7"]}},
+            "Exec lifecycle hook ([sh -c echo out; echo err >&2; exit 7]) {of} command 'sh -c "
+            'echo out; echo err >&2; exit 7\' exited with 7: err\n, message: "out\\nerr\\n"',
+        ),
+        (
+            {"httpGet": {"port": 8080, "path": "/x"}},
+            'HTTP lifecycle hook (/x) {of} Get "http://10.244.1.2:8080/x": '
+            "dial tcp 10.244.1.2:8080: connect: connection refused",
+        ),
+        (
+            {"httpGet": {"port": "web", "path": "/x"}},
+            'HTTP lifecycle hook (/x) {of} strconv.Atoi: parsing "web": invalid syntax',
+        ),
+    ],
+)
+def test_a_hook_that_fails_ends_its_container(cluster: Cluster, hook: Obj, told: str) -> None:
+    _create(cluster, "sleep 99", {"postStart": hook})
+    cluster.run(6)
+    pod = cluster.get("pods", "p")
+    of = f'for Container "c" in Pod "p_{NAMESPACE}({pod["metadata"]["uid"]})" failed - error:'
+    waiting = {"reason": "PostStartHookError", "message": told.format(of=of)}
+    states = cluster.states("pods", "p", lambda one: one["status"].get("containerStatuses"))
+    assert waiting in [state[0]["state"].get("waiting") for state in states if state]
+    assert _status(cluster)["lastState"]["terminated"]["exitCode"] == 137
+    events = [one for one in cluster.events("p") if one.startswith(("Failed", "Killing"))]
+    assert [one.partition(": ")[2] for one in events[:2]] == [
+        "PostStartHook failed",
+        "FailedPostStartHook",
+    ]
+
+
+def test_a_hook_that_fails_fails_a_pod_that_does_not_restart(cluster: Cluster) -> None:
+    hook = {"exec": {"command": ["false"]}}
+    _create(cluster, "sleep 99", {"postStart": hook}, restartPolicy="Never")
+    cluster.run(9)
+    assert cluster.get("pods", "p")["status"]["phase"] == "Failed"
+    assert _status(cluster)["state"]["terminated"]["reason"] == "Error"
+
+
+def test_any_answer_to_a_hook_is_a_good_one(cluster: Cluster) -> None:
+    script = "mkdir /w; httpd -p 8080 -h /w; sleep 99"
+    _create(cluster, script, {"postStart": {"httpGet": {"port": 8080, "path": "/nope"}}})
+    cluster.run(4)
+    assert _status(cluster)["ready"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "failed"),
+    [
+        ({"exec": {"command": ["sh", "-c", "echo bye >> /dev/termination-log"]}}, False),
+        ({"sleep": {"seconds": 1}}, False),
+        ({"exec": {"command": ["sh", "-c", "exit 9"]}}, True),
+        ({"httpGet": {"port": 8080}}, True),
+    ],
+)
+def test_a_hook_goes_before_the_signal(cluster: Cluster, hook: Obj, failed: bool) -> None:
+    _create(cluster, _TRAP, {"preStop": hook})
+    cluster.run(3)
+    cluster.delete("pods", "p")
+    cluster.run(9)
+    assert cluster.find("pods", "p") is None
+    assert _ended(cluster)["exitCode"] == 0
+    assert ("FailedPreStopHook x1: PreStopHook failed" in cluster.events("p")) == failed
+    if "exec" in hook and not failed:
+        assert _ended(cluster)["message"] == "bye\n"
+
+
+def test_a_hook_that_lasts_longer_than_the_grace_leaves_two_seconds(cluster: Cluster) -> None:
+    _create(cluster, _TRAP, {"preStop": {"exec": {"command": ["sleep", "100"]}}})
+    cluster.run(3)
+    cluster.delete("pods", "p")
+    cluster.run(2.9)
+    assert "terminated" not in _status(cluster)["state"]
+    cluster.run(3)
+    assert cluster.find("pods", "p") is None
+    assert _ended(cluster)["exitCode"] == 0
+    # The hook ends with its container, which is no good end.
+    assert "FailedPreStopHook x1: PreStopHook failed" in cluster.events("p")
+
+
+def test_a_forced_deletion_runs_no_hook(cluster: Cluster) -> None:
+    _create(cluster, _TRAP, {"preStop": {"exec": {"command": ["false"]}}})
+    cluster.run(3)
+    cluster.delete("pods", "p", grace=0)
+    cluster.run(3)
+    assert cluster.find("pods", "p") is None
+    assert "Killing x1: Stopping container c" in cluster.events("p")
+    assert not [one for one in cluster.events("p") if one.startswith("FailedPreStop")]
+
+
+def test_sidecars_end_after_those_they_serve_the_last_one_first(cluster: Cluster) -> None:
+    script = "trap 'sleep 1; exit 0' TERM; while true; do sleep 1; done"
+    sidecars = [
+        {
+            "name": name,
+            "image": "busybox:1.36",
+            "command": ["sh", "-c", script],
+            "restartPolicy": "Always",
+        }
+        for name in ("s1", "s2")
+    ]
+    _create(cluster, script, {}, initContainers=sidecars, terminationGracePeriodSeconds=30)
+    cluster.run(5)
+    cluster.delete("pods", "p")
+    cluster.run(15)
+    last = [obj for resource, _, obj in cluster.history if resource == "pods"][-1]["status"]
+    ends = {
+        one["name"]: one["state"]["terminated"]["finishedAt"]
+        for one in [*last["initContainerStatuses"], *last["containerStatuses"]]
+    }
+    assert ends["c"] < ends["s2"] < ends["s1"]

@@ -1,0 +1,147 @@
+"""Probes over the network reach what listens in the container, and fail in the kubelet's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulator.controllers.cluster import Cluster, pod_spec
+
+Obj = dict[str, Any]
+
+_SERVE = "mkdir -p /w; echo hi > /w/index.html; echo ok > /w/ok; httpd -f -p 8080 -h /w"
+_IP = "10.244.1.2"
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def _run(
+    cluster: Cluster, script: str, seconds: float = 4.0, field: str = "readinessProbe", **probe: Any
+) -> tuple[bool, list[str]]:
+    """Whether the container is ready after a while, and what is told of its probe."""
+    container = {
+        field: {"periodSeconds": 1, **probe},
+        "ports": [{"name": "web", "containerPort": 8080}],
+    }
+    cluster.create("pods", "p", pod_spec("sh", "-c", script, container=container))
+    cluster.run(seconds)
+    (status,) = cluster.get("pods", "p")["status"]["containerStatuses"]
+    told = [one for one in cluster.events("p") if one.startswith(("Unhealthy", "ProbeWarning"))]
+    return status["ready"], told
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        {"httpGet": {"port": 8080}},
+        {"httpGet": {"port": 8080, "path": "/ok"}},
+        {"httpGet": {"port": "web", "path": "/ok?x=1"}},
+        {"httpGet": {"port": 8080, "host": _IP}},
+        {"tcpSocket": {"port": 8080}},
+        {"tcpSocket": {"port": "web"}},
+    ],
+)
+def test_what_listens_is_reached(cluster: Cluster, probe: Obj) -> None:
+    assert _run(cluster, _SERVE, **probe) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("script", "probe", "told"),
+    [
+        (
+            _SERVE,
+            {"httpGet": {"port": 8080, "path": "/nope"}},
+            "Readiness probe failed: HTTP probe failed with statuscode: 404",
+        ),
+        (
+            "sleep 99",
+            {"httpGet": {"port": 8080, "path": "/a"}},
+            f'Readiness probe failed: Get "http://{_IP}:8080/a": '
+            f"dial tcp {_IP}:8080: connect: connection refused",
+        ),
+        (
+            _SERVE,
+            {"httpGet": {"port": 8080, "scheme": "HTTPS"}},
+            f'Readiness probe failed: Get "https://{_IP}:8080/": '
+            "http: server gave HTTP response to HTTPS client",
+        ),
+        (
+            "nc -l -p 8080; sleep 99",
+            {"httpGet": {"port": 8080}},
+            f'Readiness probe failed: Get "http://{_IP}:8080/": EOF',
+        ),
+        (
+            "sleep 99",
+            {"httpGet": {"port": 8080, "host": "10.9.9.9"}},
+            'Readiness probe failed: Get "http://10.9.9.9:8080/": '
+            "context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
+        ),
+        (
+            "sleep 99",
+            {"httpGet": {"port": 8080, "host": "nobody.invalid"}},
+            'Readiness probe failed: Get "http://nobody.invalid:8080/": '
+            "dial tcp: lookup nobody.invalid: no such host",
+        ),
+        (
+            "sleep 99",
+            {"httpGet": {"port": "nope"}},
+            "Readiness probe errored and resulted in unknown state: "
+            'strconv.Atoi: parsing "nope": invalid syntax',
+        ),
+        (
+            "sleep 99",
+            {"tcpSocket": {"port": 8080}},
+            f"Readiness probe failed: dial tcp {_IP}:8080: connect: connection refused",
+        ),
+        (
+            "sleep 99",
+            {"tcpSocket": {"port": 8080, "host": "10.9.9.9"}},
+            "Readiness probe failed: dial tcp 10.9.9.9:8080: i/o timeout",
+        ),
+        (
+            _SERVE,
+            {"grpc": {"port": 8080}},
+            f'Readiness probe failed: timeout: failed to connect service "{_IP}:8080" '
+            "within 1s: context deadline exceeded",
+        ),
+    ],
+)
+def test_what_is_not_reached_is_told(cluster: Cluster, script: str, probe: Obj, told: str) -> None:
+    ready, events = _run(cluster, script, 6, **probe)
+    assert not ready
+    assert events[0].partition(": ")[2] == told
+
+
+def test_a_server_that_comes_later_makes_ready_later(cluster: Cluster) -> None:
+    script = f"sleep 3; {_SERVE}"
+    assert _run(cluster, script, 2.5, httpGet={"port": 8080})[0] is False
+    cluster.run(4)
+    assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
+
+
+def test_a_liveness_probe_over_the_network_starts_the_container_again(cluster: Cluster) -> None:
+    _run(cluster, "sleep 99", 4, "livenessProbe", tcpSocket={"port": 9}, failureThreshold=2)
+    assert "Killing x1: Container c failed liveness probe, will be restarted" in cluster.events("p")
+
+
+def test_an_image_whose_program_is_not_simulated_answers_every_probe(cluster: Cluster) -> None:
+    probe = {"httpGet": {"port": 80, "path": "/healthz"}, "periodSeconds": 1}
+    spec = pod_spec(container={"image": "nginx", "readinessProbe": probe})
+    cluster.create("pods", "p", spec)
+    cluster.run(4)
+    assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
+
+
+def test_a_command_that_cannot_be_started_counts_neither_way(cluster: Cluster) -> None:
+    ready, events = _run(cluster, "sleep 99", exec={"command": ["nope"]})
+    assert not ready
+    text = events[0].partition(": ")[2]
+    assert text.startswith(
+        "Readiness probe errored and resulted in unknown state: rpc error: code = Unknown "
+        'desc = failed to exec in container: failed to start exec "'
+    )
+    assert text.endswith('exec: "nope": executable file not found in $PATH: unknown')
