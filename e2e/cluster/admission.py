@@ -1,4 +1,4 @@
-"""An admission webhook of the test's own: an HTTPS server on loopback that denies or annotates."""
+"""A webhook of the test's own: an HTTPS server on loopback that denies, annotates, converts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         assert isinstance(server, Server)
         uid = review["request"]["uid"]
         response = {"uid": uid, **server.answer(review["request"])}
-        answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        answer = {"apiVersion": review["apiVersion"], "kind": review["kind"]}
         body = json.dumps({**answer, "response": response}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.decoded import Decoded
 from pytest_kwait.simulator.field_sets import (
+    Changes,
     Path,
     Paths,
     children,
@@ -19,11 +20,12 @@ from pytest_kwait.simulator.field_sets import (
     granular,
     path_text,
 )
-from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.kind_view import seen
 from pytest_kwait.simulator.last_applied import KUBECTL, allowed_conflicts, noted
 from pytest_kwait.simulator.objects import clone, name_of
 from pytest_kwait.simulator.ownership import (
     Manager,
+    Versions,
     managers_of,
     object_shape,
     owned,
@@ -37,6 +39,8 @@ from pytest_kwait.simulator.typed_check import type_errors
 from pytest_kwait.simulator.yaml_text import read_yaml
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.objects import Obj
@@ -143,7 +147,7 @@ def apply_object(
             record=lambda new: write_managers(new, [this]),
         )
         return created, True
-    live = view(kind, entry.obj)
+    live = seen(kind, entry.obj, caller)
     managers = managers_of(live)
     last = next((one for one in managers if one.identity == this.identity), None)
     others = [one for one in managers if one is not last]
@@ -156,9 +160,29 @@ def apply_object(
     changes = compare(plain, merged, shape)
     touched = changes.added | changes.modified
     allowed = allowed_conflicts(plain, shape) if caller.manager == KUBECTL else set()
-    check_conflicts(others, touched - allowed, force=force)
+    versions = Versions(api.kinds, kind, caller)
+    theirs: dict[str, Changes] = {kind.api_version: changes}
+    if kind.custom:
+        for other in [*others]:
+            if other.api_version not in theirs:
+                found = versions.changes(other, plain, merged)
+                if found is None:
+                    others.remove(other)
+                else:
+                    theirs[other.api_version] = found
+    check_conflicts(
+        others,
+        touched - allowed,
+        force=force,
+        elsewhere={
+            version: one.added | one.modified
+            for version, one in theirs.items()
+            if version != kind.api_version
+        },
+    )
     for other in others:
-        other.fields -= touched | changes.removed
+        lost = theirs.get(other.api_version, changes)
+        other.fields -= lost.added | lost.modified | lost.removed
     renoted = caller.manager == KUBECTL and noted(merged, configuration)
     if last is not None and last.fields == ours and not (touched or changes.removed or renoted):
         return live, False
@@ -304,13 +328,30 @@ def _remove_if_empty(obj: Obj, shape: Shape, path: Path) -> None:
         _remove(obj, shape, path)
 
 
-def check_conflicts(others: list[Manager], touched: Paths, *, force: bool) -> None:
+def check_conflicts(
+    others: list[Manager],
+    touched: Paths,
+    *,
+    force: bool,
+    elsewhere: Mapping[str, Paths] | None = None,
+) -> None:
     """Hold a change of the fields `touched` to those who own them.
+
+    Args:
+        others: those who may.
+        touched: the fields, in the version that is written.
+        force: whether it does not matter.
+        elsewhere: the fields as other versions have them, by version.
 
     Raises:
         StatusError: 409, somebody else does, and `force` is not given.
     """
-    conflicts = [(other, path) for other in others for path in sorted(other.fields & touched)]
+    versions = elsewhere or {}
+    conflicts = [
+        (other, path)
+        for other in others
+        for path in sorted(other.fields & versions.get(other.api_version, touched))
+    ]
     if not conflicts or force:
         return
     causes = [

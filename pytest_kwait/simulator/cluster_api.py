@@ -166,11 +166,13 @@ class ClusterApi:
     def decode(self, kind: Kind, obj: Obj, caller: Caller) -> Obj:
         """`obj` as the kind's storage has it: typed, pruned, defaulted.
 
+        Custom kinds stay in their version until they are written.
+
         Raises:
             StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.
         """
         clean = decode(self.strategy(kind), obj, caller)
-        if kind.stored:
+        if kind.stored or kind.custom:
             return clean
         storage = self.kinds[kind.bucket]
         return decode(self.strategy(storage), stored_form(kind, clean), internal())

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.autoscaler_view import as_version_one, as_version_two
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["stored_form", "view"]
+__all__ = ["seen", "stored_form", "view"]
 
 _NEW_NAMES = {
     "involvedObject": "regarding",
@@ -40,11 +41,24 @@ def view(kind: Kind, obj: Obj) -> Obj:
     return {**obj, "apiVersion": kind.api_version}
 
 
+def seen(kind: Kind, obj: Obj, caller: Caller) -> Obj:
+    """As `view` where a write needs it: by a webhook, where the kind has one for that.
+
+    Raises:
+        StatusError: 500, the webhook fails.
+        Unanswered: it is to be asked first.
+    """
+    structure = kind.structure
+    if structure is None or structure.conversion is None:
+        return view(kind, obj)
+    if obj.get("apiVersion") == kind.api_version:
+        return obj
+    return structure.conversion.convert(obj, kind, caller)
+
+
 def stored_form(kind: Kind, obj: Obj) -> Obj:
     """`obj`, which is in the version `kind`, as its bucket has it."""
     if kind.stored:
-        return obj
-    if kind.structure is not None:
         return obj
     if kind.converted:
         return as_version_two(obj)

@@ -9,16 +9,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.decoded import Decoded
-from pytest_kwait.simulator.field_sets import Paths, compare, decode_set, encode_set
+from pytest_kwait.simulator.field_sets import Changes, Paths, compare, decode_set, encode_set
+from pytest_kwait.simulator.kind_view import seen
 from pytest_kwait.simulator.schema import Form, shape_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.registry import Kind, Registry
     from pytest_kwait.simulator.schema import Shape
 
-__all__ = ["Manager", "managers_of", "object_shape", "owned", "record_update", "write_managers"]
+__all__ = [
+    "Manager",
+    "Versions",
+    "managers_of",
+    "object_shape",
+    "owned",
+    "record_update",
+    "write_managers",
+]
 
 _STRIPPED = frozenset(
     {
@@ -60,6 +69,32 @@ class Manager:
         """What makes two writes be of one manager; appliers are the same in every version."""
         version = "" if self.operation == "Apply" else self.api_version
         return self.name, self.operation, version, self.subresource
+
+
+class Versions:
+    """What a write of one version changes for managers who wrote in another one.
+
+    Args:
+        kinds: what the cluster serves.
+        kind: the version that is written.
+        caller: on whose behalf.
+    """
+
+    def __init__(self, kinds: Registry, kind: Kind, caller: Caller) -> None:
+        self._kinds = kinds
+        self._kind = kind
+        self._caller = caller
+
+    def changes(self, manager: Manager, before: Obj, new: Obj) -> Changes | None:
+        """What differs in the manager's version; None where that is no longer served."""
+        group, _, version = manager.api_version.rpartition("/")
+        served = self._kinds.served(group, version) or {}
+        other = served.get(self._kind.plural)
+        if other is None:
+            return None
+        old = seen(other, before, self._caller) if "kind" in before else before
+        shown = seen(other, new, self._caller)
+        return compare(_plain(old), _plain(shown), object_shape(other))
 
 
 def managers_of(obj: Obj) -> list[Manager]:
@@ -151,8 +186,11 @@ def record_update(
     caller: Caller,
     stamp: str,
     subresource: str | None = None,
+    versions: Versions | None = None,
 ) -> None:
     """Note in `new` that `caller` set what differs from `old`.
+
+    Those who wrote in another version lose what differs in that one, by `versions`.
 
     A client that empties `managedFields` resets it; one that leaves it out does not.
     """
@@ -177,8 +215,12 @@ def record_update(
                 manager.fields -= changes.removed
                 this = manager
             continue
-        manager.fields -= changes.added | changes.modified | changes.removed
-        merged.append(manager)
+        theirs: Changes | None = changes
+        if versions is not None and manager.api_version != kind.api_version:
+            theirs = versions.changes(manager, before, new)
+        if theirs is not None:
+            manager.fields -= theirs.added | theirs.modified | theirs.removed
+            merged.append(manager)
     if this.fields:
         merged.append(this)
     if not ours and old is not None and not sent and not changes.removed:

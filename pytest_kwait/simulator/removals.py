@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.deletion import plan
+from pytest_kwait.simulator.kind_view import seen
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.rules.finalizers import finalizer_errors
 from pytest_kwait.simulator.status_error import invalid
@@ -62,16 +63,19 @@ class Removals:
         where = name if kind.bucket == "namespaces" else namespace
         asked = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
         entry = self._api.entry(kind, name, namespace)
-        asked.old = entry.obj
+        asked.old = seen(kind, entry.obj, caller) if kind.custom else entry.obj
         if not admitted:
             self._api.admission.admit(asked)
         strategy = self._api.strategy(kind)
+        marked = strategy.marked(entry.obj, self._api.clock.stamp())
         start = strategy.prepare_delete(entry.obj)
         outcome = plan(strategy, start, options, self._api.clock.time())
         if not admitted:
             self._api.admission.validate(asked)
         if kind.bucket == "namespaces":
             return self._delete_namespace(kind, entry, caller)
+        if marked is not None:
+            return marked if caller.dry_run else self._store.put(kind.bucket, entry.key, marked).obj
         obj = outcome.obj
         if not caller.dry_run:
             if outcome.changed:

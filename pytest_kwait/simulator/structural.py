@@ -11,14 +11,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.custom_resources.embedded import coerce, embedded_errors
-from pytest_kwait.simulator.custom_resources.findings import go_number, moved
+from pytest_kwait.simulator.custom_resources.findings import go_text, go_type, moved
 from pytest_kwait.simulator.custom_resources.list_types import list_errors
 from pytest_kwait.simulator.custom_resources.pruning import drop_nulls, fill_defaults, prune
 from pytest_kwait.simulator.custom_resources.values import UNKNOWN, check
+from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.schema import Shape
 from pytest_kwait.simulator.status_error import FieldError, bad_request, invalid_value
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.custom_resources.conversion import Conversion
     from pytest_kwait.simulator.decoded import Decoded
     from pytest_kwait.simulator.objects import Obj
 
@@ -56,6 +58,9 @@ class Structure:
 
     terminating = False
     """Whether the definition is being deleted, so that nothing new may come."""
+
+    conversion: Conversion | None = None
+    """The webhook that converts objects from version to version; None for none."""
 
     def __init__(
         self,
@@ -112,6 +117,13 @@ class Structure:
         content: Obj = prune(
             {key: value for key, value in obj.items() if key not in _ROOT}, self.content
         )
+        drop_nulls(content, self.content)
+        return {**{key: obj[key] for key in _ROOT if key in obj}, **content}
+
+    def with_defaults(self, obj: Obj) -> Obj:
+        """An object with what its version defaults, as whoever reads what is stored sees it."""
+        content: Obj = {key: clone(value) for key, value in obj.items() if key not in _ROOT}
+        fill_defaults(content, self.content)
         return {**{key: obj[key] for key in _ROOT if key in obj}, **content}
 
     def errors(self, new: Obj, old: Obj | None = None) -> list[FieldError]:
@@ -194,38 +206,16 @@ def _reached(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
         if not isinstance(value, dict):
             there = "." + ".".join(names[: index + 1])
             return None, (
-                f"{there} accessor error: {_go_text(value)} is of the type {_go_type(value)}, "
+                f"{there} accessor error: {go_text(value)} is of the type {go_type(value)}, "
                 "expected map[string]interface{}"
             )
         if name not in value:
             return None, ""
         value = value[name]
-    if _go_type(value) != wanted:
+    if go_type(value) != wanted:
         there = "." + ".".join(names)
         return None, (
-            f"{there} accessor error: {_go_text(value)} is of the type {_go_type(value)}, "
+            f"{there} accessor error: {go_text(value)} is of the type {go_type(value)}, "
             f"expected {wanted}"
         )
     return value, ""
-
-
-def _go_type(value: Any) -> str:
-    if value is None:
-        return "<nil>"
-    names = {bool: "bool", int: "int64", float: "float64", str: "string"}
-    if isinstance(value, dict):
-        return "map[string]interface {}"
-    return names.get(type(value), "[]interface {}")
-
-
-def _go_text(value: Any) -> str:
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        inner = " ".join(f"{key}:{_go_text(item)}" for key, item in sorted(value.items()))
-        return f"map[{inner}]"
-    if isinstance(value, list):
-        return f"[{' '.join(map(_go_text, value))}]"
-    return value if isinstance(value, str) else go_number(value)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.authorization.escalation import check_escalation
 from pytest_kwait.simulator.go_numbers import parse_uint
+from pytest_kwait.simulator.kind_view import seen
 from pytest_kwait.simulator.names import generate_name, new_uid
 from pytest_kwait.simulator.objects import name_of, namespace_of
-from pytest_kwait.simulator.ownership import record_update
+from pytest_kwait.simulator.ownership import Versions, record_update
 from pytest_kwait.simulator.pod_parts import keep_the_rest, part_errors
 from pytest_kwait.simulator.removals import finished
 from pytest_kwait.simulator.rules.owners import drop_repeated_owners
@@ -76,7 +77,7 @@ class Writes:
             StatusError: whatever the server refuses it for.
         """
         new, requested = self._api.decode(kind, obj, caller), kind
-        kind = kind if kind.stored else self._api.kinds[kind.bucket]
+        kind = kind if kind.stored or kind.custom else self._api.kinds[kind.bucket]
         strategy = self._api.strategy(kind)
         metadata = new["metadata"]
         namespace = namespace or namespace_of(new)
@@ -114,7 +115,7 @@ class Writes:
         strategy.prepare_create(new)
         strategy.note_caller(new, caller)
         # The rules are those of the version that was asked for.
-        rules = self._api.strategy(kind if kind.custom else requested)
+        rules = self._api.strategy(requested)
         errors = metadata_errors(new, kind) if strategy.looks_at_metadata else []
         errors += rules.validate_create(new)
         if not errors and not strategy.looks_at_metadata:
@@ -126,17 +127,30 @@ class Writes:
         for hook in self._api.before_write:
             hook(kind, new, None)
         if record is None:
-            record_update(kind, new, None, caller, self._api.clock.stamp())
+            stamp = self._api.clock.stamp()
+            record_update(kind, new, None, caller, stamp, versions=self._versions(kind, caller))
         else:
             record(new)
+        stored = self._stored_form(kind, new, caller)
         key = key_of(name, namespace_of(new))
         self._check_free(kind, key, name)
         if caller.dry_run:
-            return new
+            return stored
         asked.stored()
         if asked.on_store:
             self._check_free(kind, key, name)  # what that noted may have waited for others
-        return self._store.put(kind.bucket, key, new).obj
+        return self._store.put(kind.bucket, key, stored).obj
+
+    def _stored_form(self, kind: Kind, new: Obj, caller: Caller) -> Obj:
+        """A custom object in the version that objects of its kind are stored in."""
+        if kind.structure is None or kind.stored:
+            return new
+        storage = self._api.kinds[kind.bucket]
+        form = seen(storage, new, caller)
+        return form if storage.structure is None else storage.structure.with_defaults(form)
+
+    def _versions(self, kind: Kind, caller: Caller) -> Versions | None:
+        return Versions(self._api.kinds, kind, caller) if kind.custom else None
 
     def replace(
         self,
@@ -153,8 +167,9 @@ class Writes:
             StatusError: whatever the server refuses it for.
         """
         requested = kind
-        kind = kind if kind.stored else self._api.kinds[kind.bucket]
-        strategy, old = self._api.strategy(kind), entry.obj
+        kind = kind if kind.stored or kind.custom else self._api.kinds[kind.bucket]
+        strategy = self._api.strategy(kind)
+        old = seen(kind, entry.obj, caller) if kind.custom else entry.obj
         metadata, before = new["metadata"], old["metadata"]
         name = name_of(old)
         check_escalation(self._api.rbac, kind, new, old, namespace_of(old), caller)
@@ -186,9 +201,7 @@ class Writes:
                 self._api.addresses.begin_update(new, old, caller)
             strategy.prepare_update(new, old)
             changes = strategy.validate_change(new, old)
-            errors = self._api.strategy(kind if kind.custom else requested).validate_update(
-                new, old
-            )
+            errors = self._api.strategy(requested).validate_update(new, old)
         else:
             errors = strategy.validate_update(new, old) if kind.custom else []
             if kind.bucket == "pods":
@@ -216,20 +229,23 @@ class Writes:
         for hook in self._api.before_write:
             hook(kind, new, old)
         if record is None:
-            record_update(kind, new, old, caller, self._api.clock.stamp(), subresource)
+            stamp, versions = self._api.clock.stamp(), self._versions(kind, caller)
+            record_update(kind, new, old, caller, stamp, subresource, versions)
         else:
             record(new)
         if new == old:
             return old
+        stored = self._stored_form(kind, new, caller)
         if caller.dry_run:
-            return new
+            return stored
         asked.stored()
-        if self._store.get(kind.bucket, entry.key) is not entry:
+        present = self._store.get(kind.bucket, entry.key)
+        if present is None or present.revision != entry.revision:
             raise conflict(kind.group, kind.plural, name, _MODIFIED)
         if finished(kind, new):
             self._store.remove(kind.bucket, entry.key)
-            return new
-        return self._store.put(kind.bucket, entry.key, new).obj
+            return stored
+        return self._store.put(kind.bucket, entry.key, stored).obj
 
     def _check_free(self, kind: Kind, key: str, name: str) -> None:
         present = self._store.get(kind.bucket, key)

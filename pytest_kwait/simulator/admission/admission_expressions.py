@@ -136,8 +136,8 @@ class Situation:
         shown = attributes.content or kind
         self._variables = variables or {}
         self._values: dict[str, Any] = {
-            "object": object_of(shown, attributes.obj),
-            "oldObject": object_of(shown, attributes.old),
+            "object": object_of(shown, attributes.obj, attributes.caller),
+            "oldObject": object_of(shown, attributes.old, attributes.caller),
             "request": {**_EMPTY, **_without_objects(request_of(kind, attributes))},
             "params": params,
             "namespaceObject": api.find("namespaces", namespace) if namespace and not own else None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
 from pytest_kwait.simulator.admission.webhook_rules import GROUP
 from pytest_kwait.simulator.caller import internal
-from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.kind_view import seen
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.status_error import StatusError, internal_error
 
@@ -77,7 +77,7 @@ class MutatingWebhook(Plugin):
         from pytest_kwait.simulator.admission.webhook_patches import patched
 
         kind = attributes.content or hook.kind
-        changed = patched(view(kind, attributes.obj), operations)
+        changed = patched(seen(kind, attributes.obj, attributes.caller), operations)
         if attributes.operation == "CONNECT":
             attributes.obj = changed
             return
@@ -86,4 +86,7 @@ class MutatingWebhook(Plugin):
         except StatusError as error:
             why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
             raise internal_error(why or error.message) from None
-        attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}
+        if kind.custom:
+            attributes.obj = seen(attributes.kind, stored, attributes.caller)
+        else:
+            attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}

@@ -16,7 +16,7 @@ import errno
 import json
 import ssl
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Call", "Reply", "Unanswered", "answered", "call_of", "consulted", "replies_to"]
+__all__ = [
+    "Call",
+    "Reply",
+    "Unanswered",
+    "answered",
+    "call_of",
+    "consulted",
+    "replies_for",
+    "replies_to",
+]
 
 Result = TypeVar("Result")
 
@@ -74,6 +83,7 @@ class Call:
         request: the review's request, without a UID.
         seconds: how long to wait.
         failure: why it cannot even be asked; empty where it can.
+        review: all of the review but its request.
     """
 
     key: str
@@ -84,6 +94,7 @@ class Call:
     request: Obj
     seconds: int
     failure: str = ""
+    review: Obj = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +125,13 @@ class Unanswered(Exception):
 
 
 def call_of(
-    api: ClusterApi, identity: str, config: Obj, version: str, request: Obj, seconds: int
+    api: ClusterApi,
+    identity: str,
+    config: Obj,
+    version: str,
+    request: Obj,
+    seconds: int,
+    review: Obj | None = None,
 ) -> Call:
     """The call that a webhook's `clientConfig` makes.
 
@@ -125,6 +142,7 @@ def call_of(
         version: of the review.
         request: of the review.
         seconds: how long to wait.
+        review: the rest of the review, where it is none of admission.
     """
     key = f"{identity} {json.dumps(request, sort_keys=True)}"
     authority = base64.b64decode(config.get("caBundle", "")).decode(errors="replace")
@@ -140,7 +158,9 @@ def call_of(
     url = f"{url}?timeout={seconds}s"
     if failure:
         failure = f'{_FAILED}Post "{url}": {failure}'
-    return Call(key, url, host, authority, version, request, seconds, failure)
+    if review is None:
+        review = {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}"}
+    return Call(key, url, host, authority, version, request, seconds, failure, review)
 
 
 def _resolved(api: ClusterApi, name: str, namespace: str, port: int) -> tuple[str, str]:
@@ -234,11 +254,15 @@ def _tries(
     raise internal_error("the object changes faster than admission webhooks answer")
 
 
+async def replies_for(calls: Iterable[Call]) -> list[Reply]:
+    """The replies, which are asked for side by side."""
+    return await asyncio.gather(*(_reply(call) for call in calls))
+
+
 async def _ask(caller: Caller, calls: Iterable[Call]) -> None:
-    """Note the replies, which are asked for side by side."""
+    """Note the replies."""
     asked = list(calls)
-    replies = await asyncio.gather(*(_reply(call) for call in asked))
-    for call, reply in zip(asked, replies, strict=True):
+    for call, reply in zip(asked, await replies_for(asked), strict=True):
         caller.replies[call.key] = reply
 
 
@@ -248,11 +272,7 @@ async def _reply(call: Call) -> Reply:
         return Reply(uid, failure=call.failure)
     import aiohttp
 
-    review = {
-        "kind": "AdmissionReview",
-        "apiVersion": f"admission.k8s.io/{call.version}",
-        "request": {"uid": uid, **call.request},
-    }
+    review = {**call.review, "request": {"uid": uid, **call.request}}
     split = urlsplit(call.url)
     url = call.url.replace(split.netloc, call.host, 1) if call.host else call.url
     try:
@@ -274,12 +294,13 @@ async def _reply(call: Call) -> Reply:
             body = await answer.content.read(_MOST_BODY)
             if answer.status in (200, 201):
                 return Reply(uid, body)
-            return Reply(uid, failure=_FAILED + _refused(answer.status, body))
+            plain = answer.headers.get("Content-Type", "text/").startswith("text/")
+            return Reply(uid, failure=_FAILED + _refused(answer.status, body, plain=plain))
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
         return Reply(uid, failure=f'{_FAILED}Post "{call.url}": {_why(error, url)}')
 
 
-def _refused(code: int, body: bytes) -> str:
+def _refused(code: int, body: bytes, *, plain: bool) -> str:
     """What a client of the server's own calls an answer that is no success."""
     text = body.decode(errors="replace").strip()
     try:
@@ -288,6 +309,8 @@ def _refused(code: int, body: bytes) -> str:
         status = None
     if isinstance(status, dict) and status.get("kind") == "Status" and status.get("message"):
         return str(status["message"])
+    if not plain:
+        text = ""
     if code in (403, 415):
         return text or "unknown"
     if code in _CODES:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.kind_view import seen
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.attributes import Attributes
     from pytest_kwait.simulator.admission.webhook_rules import Hook
+    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
@@ -27,6 +28,7 @@ __all__ = [
     "Verdict",
     "denial",
     "object_of",
+    "read_review",
     "request_of",
     "review_of",
     "review_version",
@@ -85,8 +87,8 @@ def request_of(kind: Kind, attributes: Attributes) -> Obj:
         "requestResource": _named(asked, "resource", asked.plural),
         "operation": attributes.operation,
         "userInfo": caller.identity.info(),
-        "object": object_of(shown, attributes.obj),
-        "oldObject": object_of(shown, attributes.old),
+        "object": object_of(shown, attributes.obj, caller),
+        "oldObject": object_of(shown, attributes.old, caller),
         "dryRun": caller.dry_run,
         "options": _options(attributes),
     }
@@ -103,11 +105,15 @@ def _named(kind: Kind, field: str, name: str) -> Obj:
     return {"group": kind.group, "version": kind.version, field: name}
 
 
-def object_of(kind: Kind, obj: Obj | None) -> Obj | None:
-    """An object as it is told of, in the version `kind`; None stays None."""
+def object_of(kind: Kind, obj: Obj | None, caller: Caller) -> Obj | None:
+    """An object as it is told of, in the version `kind`; None stays None.
+
+    Raises:
+        Unanswered: a webhook is to convert it first.
+    """
     if obj is None:
         return None
-    return {"kind": kind.kind, "apiVersion": kind.api_version, **view(kind, obj)}
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **seen(kind, obj, caller)}
 
 
 def _options(attributes: Attributes) -> Obj | None:
@@ -137,7 +143,7 @@ def verdict_of(body: bytes, uid: str, version: str, *, mutating: bool) -> Verdic
     Raises:
         InvalidReview: it is no review, or one of something else.
     """
-    review = _read(body)
+    review = read_review(body)
     told = (review.get("apiVersion", ""), review.get("kind", ""))
     known = f"admission.k8s.io/{version}"
     if told != (known, "AdmissionReview") and all(told):
@@ -171,7 +177,12 @@ def verdict_of(body: bytes, uid: str, version: str, *, mutating: bool) -> Verdic
     )
 
 
-def _read(body: bytes) -> Obj:
+def read_review(body: bytes) -> Obj:
+    """The review in an answer.
+
+    Raises:
+        InvalidReview: it has none.
+    """
     if not body:
         raise InvalidReview(
             "failed to call webhook: 0-length response with status code: 200 and content type: "

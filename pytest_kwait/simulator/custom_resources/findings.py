@@ -15,7 +15,7 @@ from pytest_kwait.simulator.status_error import FieldError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Findings", "go_number", "moved", "shown"]
+__all__ = ["Findings", "go_number", "go_text", "go_type", "moved", "shown"]
 
 
 def go_number(value: float) -> str:
@@ -27,6 +27,30 @@ def go_number(value: float) -> str:
     if -5 < power < 6:
         return f"{Decimal(repr(value)).normalize():f}"
     return f"{Decimal(mantissa).normalize():f}e{power:+03d}"
+
+
+def go_type(value: Any) -> str:
+    """What Go calls the type of a JSON value."""
+    if value is None:
+        return "<nil>"
+    names = {bool: "bool", int: "int64", float: "float64", str: "string"}
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    return names.get(type(value), "[]interface {}")
+
+
+def go_text(value: Any) -> str:
+    """A JSON value as Go prints it."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        inner = " ".join(f"{key}:{go_text(item)}" for key, item in sorted(value.items()))
+        return f"map[{inner}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_text, value))}]"
+    return value if isinstance(value, str) else go_number(value)
 
 
 def moved(error: FieldError, at: str) -> FieldError:

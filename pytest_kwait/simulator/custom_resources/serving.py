@@ -18,7 +18,7 @@ from pytest_kwait.simulator.custom_resources.naming import (
 )
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.registry import Kind, SubResource
-from pytest_kwait.simulator.strategies.definitions import CLEANUP
+from pytest_kwait.simulator.strategies.definitions import CLEANUP, PENDING
 from pytest_kwait.simulator.structural import Structure
 
 if TYPE_CHECKING:
@@ -76,7 +76,21 @@ class Serving:
         self._served.pop(name, None)
         if served is not None:
             self._served[name] = served
-            self._api.kinds.add(_kinds(served))
+            kinds = _kinds(served)
+            self._convert(name, served.get("conversion") or {}, kinds)
+            self._api.kinds.add(kinds)
+
+    def _convert(self, name: str, conversion: Obj, kinds: list[Kind]) -> None:
+        """Have the objects of `kinds` converted as their definition says."""
+        if conversion.get("strategy") != "Webhook":
+            return
+        # Not at import: hardly any definition has a webhook.
+        from pytest_kwait.simulator.custom_resources.conversion import Conversion
+
+        webhook = Conversion(self._api, name, conversion["webhook"])
+        for kind in kinds:
+            if kind.structure is not None:
+                kind.structure.conversion = webhook
 
     def _settle_names(self, definition: Obj) -> None:
         accept_names(definition, self._others(definition), self._api.clock.stamp())
@@ -119,7 +133,7 @@ class Serving:
         name = name_of(definition)
         if CLEANUP not in definition["metadata"].get("finalizers", ()):
             return
-        if not condition(definition, "Terminating"):
+        if condition(definition, "Terminating").get("reason") == PENDING["reason"]:
             for version in definition["spec"]["versions"]:
                 served = self._api.kinds.served(definition["spec"]["group"], version["name"]) or {}
                 kind = served.get(definition["spec"]["names"]["plural"])

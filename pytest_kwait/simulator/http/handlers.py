@@ -28,6 +28,7 @@ from pytest_kwait.simulator.http.patching import patch_object
 from pytest_kwait.simulator.http.reviews import Reviews
 from pytest_kwait.simulator.http.tables import check_table
 from pytest_kwait.simulator.http.timeouts import check_timeout
+from pytest_kwait.simulator.http.versions import shown, shown_entry
 from pytest_kwait.simulator.http.watch import serve_watch
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.status_error import (
@@ -165,7 +166,7 @@ class Resources:
         if kind.bucket == COMPONENTS:
             return object_answer(request, kind, component_status(target.name))
         entry = self._api.entry(kind, target.name, target.namespace or "")
-        return stored_answer(request, kind, entry)
+        return stored_answer(request, kind, await shown_entry(kind, entry))
 
     async def _check_get(self, request: ApiRequest) -> None:
         """Hold the query of a GET of one object to what there is.
@@ -209,7 +210,7 @@ class Resources:
         stored = await consulted(
             caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
         )
-        return object_answer(request, kind, stored, 201)
+        return object_answer(request, kind, await shown(kind, stored), 201)
 
     async def _update(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
         _ = request.form
@@ -222,9 +223,9 @@ class Resources:
             stored = await consulted(
                 caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
             )
-            return object_answer(request, kind, stored, 201)
+            return object_answer(request, kind, await shown(kind, stored), 201)
         stored = await consulted(caller, lambda: self._api.update(kind, obj, caller=caller))
-        return object_answer(request, kind, stored)
+        return object_answer(request, kind, await shown(kind, stored))
 
     async def _delete(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
         _ = request.form
@@ -243,7 +244,7 @@ class Resources:
             ),
         )
         kept = options.get("orphanDependents") is False and _is_kept(outcome)
-        return object_answer(request, kind, outcome, 202 if kept else 200)
+        return object_answer(request, kind, await shown(kind, outcome), 202 if kept else 200)
 
     async def _delete_collection(
         self, request: ApiRequest, kind: Kind, target: Target

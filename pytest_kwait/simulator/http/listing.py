@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.go_numbers import parse_uint
 from pytest_kwait.simulator.http.list_options import continue_token, read_continue
+from pytest_kwait.simulator.http.versions import shown_entries
 from pytest_kwait.simulator.status_error import (
     StatusError,
     bad_request,
@@ -103,10 +104,10 @@ async def find_page(
     if options.token:
         asked, start = read_continue(options.token)
     await wait_for_revision(api, asked)
-    return _page(api, kind, namespace, options, asked, start)
+    return await _page(api, kind, namespace, options, asked, start)
 
 
-def _page(
+async def _page(
     api: ClusterApi,
     kind: Kind,
     namespace: str | None,
@@ -133,7 +134,12 @@ def _page(
         entries = entries[bisect_left([entry.key for entry in entries], prefix + start) :]
     # The watch cache answers what may be of any time, and knows no pages.
     any_time = options.version == "0" and options.match != "Exact"
-    return _cut(entries, options, revision, prefix, 0 if any_time else options.limit)
+    limit = 0 if any_time else options.limit
+    if not kind.custom:
+        return _cut(entries, options, revision, prefix, limit)
+    seen = await shown_entries(kind, entries) if options.selective else entries
+    page = _cut(seen, options, revision, prefix, limit)
+    return Page(await shown_entries(kind, page.entries), page.metadata)
 
 
 def _cut(

@@ -12,8 +12,9 @@ from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.apply import apply_object, read_apply
 from pytest_kwait.simulator.http.answer import object_answer
 from pytest_kwait.simulator.http.bodies import kind_error, read_body, yaml_aside
+from pytest_kwait.simulator.http.versions import shown
 from pytest_kwait.simulator.json_text import check_depth
-from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.kind_view import seen
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.patches import json_patch, merge_patch, no_map, read_patch
 from pytest_kwait.simulator.schema import shape_of
@@ -124,9 +125,10 @@ async def patch_object(
             caller,
             lambda: apply_object(api, kind, configuration, subresource, caller, force=force),
         )
-        return object_answer(request, kind, stored, 201 if created else 200)
+        status = 201 if created else 200
+        return object_answer(request, kind, await shown(kind, stored), status)
     stored = await consulted(caller, lambda: _patch(api, kind, target, media, data, caller))
-    return object_answer(request, kind, stored)
+    return object_answer(request, kind, await shown(kind, stored))
 
 
 def _patch(
@@ -134,7 +136,7 @@ def _patch(
 ) -> Obj:
     """Patch the object as it is now."""
     entry = api.entry(kind, target.name, target.namespace or "")
-    before = view(kind, entry.obj)
+    before = seen(kind, entry.obj, caller)
     result = patched(media, before, data, kind)
     metadata = result.get("metadata")
     if not isinstance(metadata, dict | None):

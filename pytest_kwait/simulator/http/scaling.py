@@ -15,9 +15,12 @@ from pytest_kwait.simulator.http.answer import object_answer
 from pytest_kwait.simulator.http.bodies import read_body
 from pytest_kwait.simulator.http.contents import SCALES, check_kind, read_content
 from pytest_kwait.simulator.http.patching import APPLY, patched, read_patch_form
+from pytest_kwait.simulator.http.versions import shown
+from pytest_kwait.simulator.kind_view import seen
 from pytest_kwait.simulator.ownership import Manager, managers_of, write_managers
 from pytest_kwait.simulator.scales import read_scale, replicas_path, write_scale
 from pytest_kwait.simulator.status_error import StatusError, invalid, invalid_value
+from pytest_kwait.simulator.store import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.http.request import ApiRequest, Target
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
-    from pytest_kwait.simulator.store import Entry
 
 __all__ = ["serve_scale"]
 
@@ -48,17 +50,16 @@ async def serve_scale(
     """
     namespace = target.namespace or ""
     if verb == "get":
-        return object_answer(
-            request, SCALES, _scale_of(kind, api.entry(kind, target.name, namespace).obj)
-        )
+        entry = api.entry(kind, target.name, namespace)
+        return object_answer(request, SCALES, _scale_of(kind, await shown(kind, entry.obj)))
     caller = request.writer()
     if verb == "update":
         sent = await read_content(api, request, SCALES, namespace, caller)
 
         def update() -> Obj:
-            return _write(api, kind, _entry(api, kind, target), lambda _: sent, caller)
+            return _write(api, kind, _entry(api, kind, target, caller), lambda _: sent, caller)
 
-        return object_answer(request, SCALES, await consulted(caller, update))
+        return await _answer(request, kind, await consulted(caller, update))
     media = read_patch_form(request, kind)
     data = await read_body(request)
     if media == APPLY:
@@ -67,24 +68,34 @@ async def serve_scale(
         force = request.flag("force")
         stored = await consulted(
             caller,
-            lambda: _apply(api, kind, _entry(api, kind, target), applied, caller, force=force),
+            lambda: _apply(
+                api, kind, _entry(api, kind, target, caller), applied, caller, force=force
+            ),
         )
-        return object_answer(request, SCALES, stored)
+        return await _answer(request, kind, stored)
 
     def patch() -> Obj:
         return _write(
             api,
             kind,
-            _entry(api, kind, target),
+            _entry(api, kind, target, caller),
             lambda scale: _patched(api, media, scale, data, caller),
             caller,
         )
 
-    return object_answer(request, SCALES, await consulted(caller, patch))
+    return await _answer(request, kind, await consulted(caller, patch))
 
 
-def _entry(api: ClusterApi, kind: Kind, target: Target) -> Entry:
-    return api.entry(kind, target.name, target.namespace or "")
+async def _answer(request: ApiRequest, kind: Kind, stored: Obj) -> web.Response:
+    """The Scale of what was stored."""
+    return object_answer(request, SCALES, _scale_of(kind, await shown(kind, stored)))
+
+
+def _entry(api: ClusterApi, kind: Kind, target: Target, caller: Caller) -> Entry:
+    """The object, in the version of the request."""
+    entry = api.entry(kind, target.name, target.namespace or "")
+    obj = seen(kind, entry.obj, caller) if kind.custom else entry.obj
+    return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
 
 def _patched(api: ClusterApi, media: str, scale: Obj, data: bytes, caller: Caller) -> Obj:
@@ -104,7 +115,7 @@ def _patched(api: ClusterApi, media: str, scale: Obj, data: bytes, caller: Calle
 def _write(
     api: ClusterApi, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
 ) -> Obj:
-    """Store what `change` makes of the object's Scale."""
+    """Store what `change` makes of the object's Scale; returns the object."""
     before = _scale_of(kind, entry.obj)
     wanted = change(before)
     metadata = entry.obj["metadata"]
@@ -115,14 +126,13 @@ def _write(
     api.admission.admit_content(asked)
     changed = write_scale(kind, entry.obj, asked.obj or wanted)
     api.admission.validate_content(asked)
-    stored = api.replace(kind, entry, changed, "scale", caller)
-    return _scale_of(kind, stored)
+    return api.replace(kind, entry, changed, "scale", caller)
 
 
 def _apply(
     api: ClusterApi, kind: Kind, entry: Entry, applied: Obj, caller: Caller, *, force: bool
 ) -> Obj:
-    """Store the Scale's replicas as the manager's own.
+    """Store the Scale's replicas as the manager's own; returns the object.
 
     Raises:
         StatusError: 409 where another manager has set another number, and `force` is not given.
@@ -149,8 +159,7 @@ def _apply(
         write_managers(new, [*kept, this])
 
     new = api.decode(kind, changed, caller)
-    stored = api.replace_decoded(kind, entry, new, "scale", caller, record)
-    return _scale_of(kind, stored)
+    return api.replace_decoded(kind, entry, new, "scale", caller, record)
 
 
 def _scale_of(kind: Kind, obj: Obj) -> Obj:

@@ -21,6 +21,7 @@ from pytest_kwait.simulator.http.logs import serve_logs
 from pytest_kwait.simulator.http.negotiation import PRODUCED, check_produced
 from pytest_kwait.simulator.http.patching import patch_object
 from pytest_kwait.simulator.http.scaling import serve_scale
+from pytest_kwait.simulator.http.versions import shown, shown_entry
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.ownership import record_update
 from pytest_kwait.simulator.status_error import (
@@ -77,7 +78,7 @@ class SubResources:
             return await serve_scale(self._api, request, kind, target, verb)
         if verb == "get":
             entry = self._api.entry(kind, target.name, target.namespace or "")
-            return stored_answer(request, kind, entry)
+            return stored_answer(request, kind, await shown_entry(kind, entry))
         if verb == "patch":
             return await patch_object(self._api, request, kind, target)
         caller = request.writer()
@@ -94,7 +95,7 @@ class SubResources:
             caller,
             lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),
         )
-        return object_answer(request, kind, stored)
+        return object_answer(request, kind, await shown(kind, stored))
 
     async def _connect(self, request: ApiRequest, kind: Kind, target: Target) -> web.StreamResponse:
         # Not at import: a cluster starts without anybody who connects.

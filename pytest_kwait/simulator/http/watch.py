@@ -19,7 +19,7 @@ from pytest_kwait.simulator.http.outlet import Outlet
 from pytest_kwait.simulator.http.tables import partial_object, table
 from pytest_kwait.simulator.kind_view import view
 from pytest_kwait.simulator.status_error import StatusError
-from pytest_kwait.simulator.store import with_revision
+from pytest_kwait.simulator.store import Entry, with_revision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
-    from pytest_kwait.simulator.store import Change, Entry
+    from pytest_kwait.simulator.store import Change
 
-__all__ = ["serve_watch"]
+__all__ = ["Stream", "failed", "serve_watch"]
 
 _SHORTEST = 1800
 _BOOKMARK_PAUSE = 60.0
@@ -46,7 +46,8 @@ def _framed(event: str, raw: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(line), line)
 
 
-def _failed(error: StatusError) -> bytes:
+def failed(error: StatusError) -> bytes:
+    """The event that a watch ends with where it is refused."""
     return _framed("ERROR", _encode(error.status()))
 
 
@@ -79,12 +80,20 @@ async def serve_watch(
     except ValueError as error:
         raise StatusError(500, "", str(error)) from None
     negotiate_stream(request.header("Accept"))
+    stream = Stream(api, request, kind, namespace, options, revision)
+    if kind.structure is not None and kind.structure.conversion is not None:
+        # Not at import: hardly any definition has a webhook.
+        from pytest_kwait.simulator.http.converted_watch import ConvertedStream
+
+        conversion = kind.structure.conversion
+        stream = ConvertedStream(api, request, kind, namespace, options, revision, conversion)
+        await stream.prepare()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     add_heads(response, request)
     response.enable_chunked_encoding()
-    stream = _Stream(api, request, kind, namespace, options, revision)
     await response.prepare(request.http)
     if request.http.transport is None:
+        stream.end()
         return response
     outlet = Outlet(request.http.transport, request.http.writer.drain, stream.end)
     seconds = options.timeout or random.uniform(_SHORTEST, 2 * _SHORTEST)  # noqa: S311 - spread
@@ -92,7 +101,8 @@ async def serve_watch(
         try:
             await wait_for_revision(api, revision, min(PATIENCE, seconds))
         except StatusError as error:
-            outlet.send(_failed(error))
+            outlet.send(failed(error))
+            stream.end()
             if outlet.finish():
                 await response.write_eof()
             return response
@@ -106,7 +116,7 @@ async def serve_watch(
     return response
 
 
-class _Stream:
+class Stream:
     """One watch."""
 
     def __init__(
@@ -148,7 +158,7 @@ class _Stream:
             try:
                 outlet.begin(self._past(store.since(self._kind.bucket, self._revision)))
             except StatusError as error:
-                outlet.send(_failed(error))
+                outlet.send(failed(error))
                 self._done.set()
                 return
         self._unsubscribe = store.watch(self._kind.bucket, self._on_change, self._prefix[:-1])
@@ -173,8 +183,13 @@ class _Stream:
             except TimeoutError:
                 if self._outlet.closed:
                     return
-                if self._options.bookmarks and left > 2 * _LAST_BOOKMARK:
+                if self._options.bookmarks and left > 2 * _LAST_BOOKMARK and self._current:
                     self._outlet.send(self._bookmark(self._api.store.revision))
+
+    @property
+    def _current(self) -> bool:
+        """Whether everything that happened has been sent."""
+        return True
 
     def stop(self) -> bool:
         """No longer follow; whether the client has got everything."""
@@ -190,7 +205,8 @@ class _Stream:
 
     def _present(self, entries: Iterable[Entry], revision: int) -> Iterator[bytes]:
         """The chunks that show the state of `revision`."""
-        for entry in entries:
+        for one in entries:
+            entry = self._seen_entry(one) if self._kind.custom else one
             if self._wanted(entry):
                 yield self._chunk("ADDED", entry)
         if self._options.initial_events and self._options.bookmarks:
@@ -207,6 +223,8 @@ class _Stream:
 
     def _change_chunk(self, change: Change) -> bytes:
         """What the client is to see of a change; empty for nothing."""
+        if self._kind.custom:
+            change = self._seen(change)
         if self._prefix and not change.new.key.startswith(self._prefix):
             return b""
         if not self._options.selective:
@@ -220,6 +238,15 @@ class _Stream:
             last = with_revision(change.old.obj, change.revision)
             return self._framed_object("DELETED", last)
         return b""
+
+    def _seen(self, change: Change) -> Change:
+        """A change of custom objects in the version of the watch."""
+        new, old = self._seen_entry(change.new), change.old
+        return change._replace(new=new, old=None if old is None else self._seen_entry(old))
+
+    def _seen_entry(self, entry: Entry) -> Entry:
+        obj = view(self._kind, entry.obj)
+        return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
     def _chunk(self, event: str, entry: Entry) -> bytes:
         if self._convert == "PartialObjectMetadataList":

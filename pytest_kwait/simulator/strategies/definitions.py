@@ -16,7 +16,7 @@ from pytest_kwait.simulator.custom_resources.definition_rules import (
     stored_version_errors,
 )
 from pytest_kwait.simulator.custom_resources.formats import unknown_formats
-from pytest_kwait.simulator.custom_resources.naming import condition
+from pytest_kwait.simulator.custom_resources.naming import condition, set_condition
 from pytest_kwait.simulator.formats import dns_subdomain_texts
 from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
@@ -26,10 +26,19 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["CLEANUP", "DefinitionStrategy"]
+__all__ = ["CLEANUP", "PENDING", "DefinitionStrategy"]
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that keeps a definition until its objects are gone."""
+
+PENDING = {
+    "type": "Terminating",
+    "status": "True",
+    "reason": "InstanceDeletionPending",
+    "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin "
+    "soon",
+}
+"""What is said of a definition from its deletion until its objects are."""
 
 
 class DefinitionStrategy(Strategy):
@@ -69,13 +78,20 @@ class DefinitionStrategy(Strategy):
         stored += [name for name in _storage_of(new)[:1] if name not in stored]
         new["status"] = {**status, "storedVersions": stored}
 
-    def prepare_delete(self, obj: Obj) -> Obj:
-        """Kept until its objects are gone."""
+    def marked(self, obj: Obj, stamp: str) -> Obj | None:
+        """Kept until its objects are gone, which its status tells; its generation stays."""
         metadata = obj["metadata"]
         if metadata.get("deletionTimestamp"):
-            return obj
-        finalizers = [one for one in metadata.get("finalizers", ()) if one != CLEANUP]
-        return {**obj, "metadata": {**metadata, "finalizers": [*finalizers, CLEANUP]}}
+            return None
+        finalizers = metadata.get("finalizers", [])
+        if CLEANUP not in finalizers:
+            finalizers = [*finalizers, CLEANUP]
+        metadata = {**metadata, "deletionTimestamp": stamp, "finalizers": finalizers}
+        status = obj.get("status") or {}
+        new = {**obj, "metadata": metadata, "status": {**status}}
+        new["status"]["conditions"] = [{**one} for one in status.get("conditions") or ()]
+        set_condition(new, PENDING, stamp)
+        return new
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The name is made of plural and group, the rest is `definition_rules`."""

@@ -171,6 +171,10 @@ class Strategy:
             else:
                 metadata.pop(field, None)
 
+    def marked(self, obj: Obj, stamp: str) -> Obj | None:
+        """The object once it is to be deleted, where its kind marks that in a way of its own."""
+        return None
+
     def prepare_delete(self, obj: Obj) -> Obj:
         """The object as its deletion starts from."""
         return obj

@@ -1,0 +1,68 @@
+"""Custom objects in the version that a request names, by the webhook of their definition.
+
+Source: k8s.io/apiserver pkg/storage/cacher/cacher.go (lists and watches are of what was converted
+when it was written).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.store import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["shown", "shown_entries", "shown_entry", "unlisted"]
+
+
+async def shown(kind: Kind, obj: Obj) -> Obj:
+    """An object as `kind` has it; what is no custom one stays as it is.
+
+    Raises:
+        StatusError: 500, the webhook fails.
+    """
+    if kind.structure is None or obj.get("apiVersion") in (kind.api_version, "v1"):
+        return obj
+    if kind.structure.conversion is None:
+        return view(kind, obj)
+    return await kind.structure.conversion.read(obj, kind)
+
+
+async def shown_entry(kind: Kind, entry: Entry) -> Entry:
+    """The same for what is stored.
+
+    Raises:
+        StatusError: 500, the webhook fails.
+    """
+    obj = await shown(kind, entry.obj)
+    return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
+
+
+async def shown_entries(kind: Kind, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """The same for a list.
+
+    Raises:
+        StatusError: 429, the webhook fails.
+    """
+    if kind.structure is None:
+        return entries
+    if kind.structure.conversion is None:
+        return [await shown_entry(kind, entry) for entry in entries]
+    try:
+        return await kind.structure.conversion.entries(entries, kind)
+    except StatusError as error:
+        raise unlisted(kind, error) from None
+
+
+def unlisted(kind: Kind, error: StatusError) -> StatusError:
+    """What a list or a watch ends with where the webhook fails."""
+    which = f"{kind.api_version}, Kind={kind.kind}"
+    text = f"storage is (re)initializing: failed to list {which}: {error.message}"
+    details = {"retryAfterSeconds": 1}
+    return StatusError(429, "TooManyRequests", text, details, {"Retry-After": "1"})
