@@ -200,7 +200,9 @@ class Node:
             "cgroupRoot": f"/{self.cgroup}",
             "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
             "enforceNodeAllocatable": [],
-            "eventRecordQPS": 0,
+            # None at all would be a client's default of five a second.
+            "eventRecordQPS": 500,
+            "eventBurst": 1000,
             "evictionHard": little,
             "failCgroupV1": False,
             "failSwapOn": False,

@@ -1,0 +1,236 @@
+"""Plays scenarios, all at the same time, each in a namespace of its own."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import urllib3
+
+from e2e.conformance.endpoint import Answer, Endpoint
+from e2e.scenarios.story import Story
+from e2e.scenarios.watching import Watching, path_of
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from e2e.scenarios.scenario import Scenario
+
+__all__ = ["Played", "play"]
+
+_HANDS = 4
+_LIMIT = 240.0
+_QUIET = 0.5
+_PATCHES = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "json": "application/json-patch+json",
+}
+
+
+@dataclass
+class Played:
+    """One scenario on its way."""
+
+    scenario: Scenario
+    namespace: str
+    story: Story = field(default_factory=Story)
+    done: int = 0
+    """How many of its steps are done."""
+    busy: bool = False
+    over_at: float | None = None
+    """When it was over; seconds of the monotonic clock."""
+    ended: bool = False
+    changed: bool = True
+
+    @property
+    def wishes(self) -> tuple[str, ...]:
+        """What it waits for."""
+        if self.done < len(self.scenario.steps):
+            return tuple(self.scenario.steps[self.done].get("when", ()))
+        return self.scenario.over
+
+    @property
+    def missing(self) -> list[str]:
+        """What of that was not seen."""
+        return [wish for wish in self.wishes if not self.story.holds(wish)]
+
+
+def play(
+    kubeconfig: Path,
+    scenarios: Iterable[Scenario],
+    *,
+    settled: Callable[[Played], bool],
+    linger: float,
+    limit: float = _LIMIT,
+) -> list[Played]:
+    """Play the scenarios, and return what was seen of each.
+
+    Args:
+        kubeconfig: the cluster.
+        scenarios: what is played.
+        settled: whether a scenario that is over has no more to show.
+        linger: seconds that are waited for it to settle, at most.
+        limit: seconds after which all ends, whatever is over by then.
+    """
+    player = _Player(Endpoint(kubeconfig), settled, linger)
+    return player.play(sorted(scenarios, key=lambda each: not each.first), limit)
+
+
+class _Player:
+    def __init__(
+        self, endpoint: Endpoint, settled: Callable[[Played], bool], linger: float
+    ) -> None:
+        self._endpoint = endpoint
+        self._settled = settled
+        self._linger = linger
+        self._told: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._played: dict[str, Played] = {}
+        self._node = ""
+
+    def play(self, scenarios: list[Scenario], limit: float) -> list[Played]:
+        nodes = self._endpoint.request("GET", "/api/v1/nodes").body["items"]
+        self._node = nodes[0]["metadata"]["name"]
+        watching = Watching(self._endpoint, self._tell)
+        deadline = SYSTEM_CLOCK.monotonic() + limit
+        with ThreadPoolExecutor(_HANDS) as hands:
+            try:
+                watching.begin()
+                for scenario in scenarios:
+                    namespace = f"story-{scenario.name}-{secrets.token_hex(3)}"
+                    self._played[namespace] = Played(scenario, namespace)
+                    hands.submit(self._make_namespace, namespace)
+                self._run(hands, deadline)
+            finally:
+                watching.end()
+                for played in self._played.values():
+                    if not played.ended:
+                        hands.submit(self._clear, played)
+        return list(self._played.values())
+
+    def _run(self, hands: ThreadPoolExecutor, deadline: float) -> None:
+        while SYSTEM_CLOCK.monotonic() < deadline:
+            self._take()
+            waiting = [each for each in self._played.values() if not each.ended]
+            if not waiting:
+                return
+            for played in waiting:
+                self._advance(played, hands)
+
+    def _take(self) -> None:
+        """Take in what has come, or wait a little for something."""
+        try:
+            self._told.get(timeout=_QUIET)()
+            while True:
+                self._told.get_nowait()()
+        except queue.Empty:
+            return
+
+    def _advance(self, played: Played, hands: ThreadPoolExecutor) -> None:
+        if played.over_at is not None:
+            late = SYSTEM_CLOCK.monotonic() - played.over_at > self._linger
+            if late or (played.changed and self._settled(played)):
+                played.ended = True
+                hands.submit(self._clear, played)
+            played.changed = False
+            return
+        if played.busy or not played.changed or not played.story.set_up:
+            return
+        played.changed = False
+        if played.missing:
+            return
+        if played.done == len(played.scenario.steps):
+            played.over_at = SYSTEM_CLOCK.monotonic()
+            played.changed = True
+            return
+        played.busy = True
+        step = played.scenario.filled(
+            played.scenario.steps[played.done], {"ns": played.namespace, "node": self._node}
+        )
+        doing = hands.submit(self._do, played.namespace, step, played.story.name_of)
+        doing.add_done_callback(lambda done: self._told.put(lambda: _done(played, done)))
+
+    def _tell(self, change: str, obj: dict[str, Any]) -> None:
+        namespace = obj["metadata"].get("namespace", "")
+        if namespace in self._played:
+            self._told.put(lambda: self._observe(namespace, change, obj))
+
+    def _observe(self, namespace: str, change: str, obj: dict[str, Any]) -> None:
+        played = self._played[namespace]
+        if not played.ended:
+            played.story.observe(change, obj)
+            played.changed = True
+
+    # -- what the hands do
+
+    def _request(self, method: str, path: str, body: object = None, **more: Any) -> Answer:
+        """The answer to a request that is sent until there is one."""
+        while True:
+            try:
+                answer = self._endpoint.request(method, path, body, **more)
+            except (urllib3.exceptions.HTTPError, OSError):
+                if method == "POST":
+                    raise
+                continue
+            if answer.status != 429 or "initializing" not in answer.text:
+                return answer
+            SYSTEM_CLOCK.sleep(float(answer.headers.get("Retry-After", "1")))
+
+    def _make_namespace(self, name: str) -> None:
+        self._request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def _clear(self, played: Played) -> None:
+        """Remove what it made; nobody waits for it."""
+        self._request("DELETE", f"/api/v1/namespaces/{played.namespace}")
+        for step in played.scenario.steps:
+            for obj in step.get("create", ()):
+                if obj["kind"] == "PersistentVolume":
+                    name = played.scenario.filled(obj, {"ns": played.namespace})["metadata"]["name"]
+                    self._request("DELETE", f"{path_of('persistentvolume', '')}/{name}")
+
+    def _do(self, namespace: str, step: dict[str, Any], name_of: Callable[[str], str]) -> list[str]:
+        if "create" in step:
+            return [self._create(namespace, obj) for obj in step["create"]]
+        verb = next(verb for verb in ("delete", "patch", "evict") if verb in step)
+        target: str = step[verb]
+        path = f"{path_of(target.partition('/')[0], namespace)}/{name_of(target)}"
+        options: dict[str, Any] = {}
+        if "grace" in step:
+            options["gracePeriodSeconds"] = step["grace"]
+        if "propagation" in step:
+            options["propagationPolicy"] = step["propagation"]
+        if verb == "delete":
+            answer = self._request("DELETE", path, options)
+        elif verb == "evict":
+            eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "deleteOptions": options}
+            eviction["metadata"] = {"name": path.rpartition("/")[2]}
+            answer = self._request("POST", f"{path}/eviction", eviction)
+        else:
+            if "subresource" in step:
+                path = f"{path}/{step['subresource']}"
+            kind = _PATCHES[step.get("type", "merge")]
+            answer = self._request("PATCH", path, step["body"], content_type=kind)
+        return [f"{verb} {target}: {answer.status}"]
+
+    def _create(self, namespace: str, obj: dict[str, Any]) -> str:
+        metadata = obj["metadata"]
+        path = path_of(obj["kind"], namespace)
+        parts = path.split("/")
+        version = parts[2] if parts[1] == "api" else f"{parts[2]}/{parts[3]}"
+        answer = self._request("POST", path, {"apiVersion": version} | obj)
+        return f"create {obj['kind'].lower()}/{metadata['name']}: {answer.status}".replace(
+            namespace, "<namespace>"
+        )
+
+
+def _done(played: Played, doing: Future[list[str]]) -> None:
+    for text in doing.result():
+        played.story.answered(text)
+    played.done += 1
+    played.busy = False
+    played.changed = True

@@ -1,0 +1,69 @@
+"""Records what scenarios live through on a real cluster.
+
+python -m e2e.scenarios.record KUBECONFIG [NAME...] [--times N] [--keep DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from e2e.scenarios.player import Played, play
+from e2e.scenarios.recording import merged, write
+from e2e.scenarios.scenario import RECORDINGS, load, names
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+_LINGER = 5.0
+
+
+def main() -> None:
+    """Write one recording for each scenario."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("kubeconfig", type=Path)
+    parser.add_argument("names", nargs="*", help="the scenarios (default: all)")
+    parser.add_argument("--times", type=int, default=6, help="how many runs (default: 6)")
+    parser.add_argument(
+        "--together", type=int, default=100, help="how many at a time (default: 100)"
+    )
+    parser.add_argument(
+        "--runs", type=Path, help="a folder that keeps the runs, and has earlier ones"
+    )
+    arguments = parser.parse_args()
+    wanted = arguments.names or names()
+    for _ in range(arguments.times):
+        for start in range(0, len(wanted), arguments.together):
+            group = wanted[start : start + arguments.together]
+            began = SYSTEM_CLOCK.monotonic()
+            played = play(arguments.kubeconfig, map(load, group), settled=_never, linger=_LINGER)
+            took = SYSTEM_CLOCK.monotonic() - began
+            sys.stdout.write(f"{took:.0f} s, not over: {', '.join(_open(played)) or 'none'}\n")
+            sys.stdout.flush()
+            _keep(arguments.runs, played)
+    RECORDINGS.mkdir(exist_ok=True)
+    for name in wanted:
+        runs = [json.loads(path.read_text()) for path in arguments.runs.glob(f"{name}@*.json")]
+        if runs:
+            write(RECORDINGS / f"{name}.json", merged(runs))
+
+
+def _never(_: Played) -> bool:
+    return False
+
+
+def _open(played: list[Played]) -> list[str]:
+    return [f"{each.scenario.name} ({each.missing})" for each in played if each.over_at is None]
+
+
+def _keep(folder: Path, played: list[Played]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in played:
+        if each.over_at is not None:
+            text = json.dumps(each.story.as_json())
+            suffix = each.namespace.rpartition("-")[2]
+            (folder / f"{each.scenario.name}@{suffix}.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""What a scenario lives through on a real cluster, taken from several runs.
+
+Runs differ: a watch skips states that are short, and things that do not wait for each other come in
+any order. A recording has what was seen each time, what was seen at times, and the order that was
+never another. The end is one of those that were seen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from e2e.scenarios.milestones import count_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Recording", "end_of", "merged", "read", "write"]
+
+Recording = dict[str, Any]
+Run = dict[str, Any]
+"""`Story.as_json()` of one run."""
+_PULL = re.compile(r"waiting (ErrImagePull|ImagePullBackOff)")
+"""Takes turns for ever."""
+
+
+def end_of(instances: list[dict[str, Any]]) -> list[str]:
+    """How the objects of one name are at the end, each as one text; those that are gone as one."""
+    ends = ["; ".join(each["now"]) for each in instances]
+    gone = ["gone"] if "gone" in ends else []
+    return gone + sorted(_PULL.sub("waiting for its image", end) for end in ends if end != "gone")
+
+
+def merged(runs: list[Run]) -> Recording:
+    """The recording of these runs."""
+    keys = sorted({key for run in runs for key in run["objects"]})
+    told = sorted({key for run in runs for key in run["events"]})
+    return {
+        "runs": len(runs),
+        "objects": {key: _object([run["objects"].get(key, []) for run in runs]) for key in keys},
+        "events": {key: _events([set(run["events"].get(key, ())) for run in runs]) for key in told},
+    }
+
+
+def _events(runs: list[set[str]]) -> dict[str, list[str]]:
+    always, ever = set.intersection(*runs), set.union(*runs)
+    return {"always": sorted(always), "sometimes": sorted(ever - always)}
+
+
+def _object(runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
+    seen = [{milestone for each in run for milestone in each["seen"]} for run in runs]
+    always, ever = set.intersection(*seen), set.union(*seen)
+    always -= _passing(always, runs)
+    lives = [each["seen"] for run in runs for each in run]
+    return {
+        "always": {
+            milestone: _latest(milestone, _before(milestone, ever, lives), lives)
+            for milestone in sorted(always)
+        },
+        "sometimes": sorted(ever - always),
+        "ends": [list(end) for end in sorted({tuple(end_of(run)) for run in runs})],
+    }
+
+
+def _passing(always: set[str], runs: list[list[dict[str, Any]]]) -> set[str]:
+    """Counts that are no object's last: who watches may miss them."""
+    last = {milestone for run in runs for each in run for milestone in each["now"]}
+    return {milestone for milestone in always - last if count_of(milestone)}
+
+
+def _before(milestone: str, ever: set[str], lives: list[dict[str, int]]) -> set[str]:
+    """What came before it in each life that had both, and in at least one."""
+    found = set()
+    for other in ever - {milestone}:
+        both = [life for life in lives if milestone in life and other in life]
+        if both and all(life[other] < life[milestone] for life in both):
+            found.add(other)
+    return found
+
+
+def _latest(milestone: str, before: set[str], lives: list[dict[str, int]]) -> list[str]:
+    """Those of what came before that say the most: what came right before, each time."""
+    return sorted(
+        each
+        for each in before
+        if not any(each in _before(other, {each}, lives) for other in before - {each})
+    )
+
+
+def read(path: Path) -> Recording:
+    """The recording in a file."""
+    recording: Recording = json.loads(path.read_text())
+    return recording
+
+
+def write(path: Path, recording: Recording) -> None:
+    """Write the recording, short enough to be read."""
+    path.write_text(json.dumps(recording, indent=1, sort_keys=True) + "\n")

@@ -1,0 +1,49 @@
+"""Plays all scenarios several times, and says how far each time is what was recorded.
+
+python -m e2e.scenarios.score KUBECONFIG [NAME...] [--times N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+from e2e.scenarios.comparison import Comparison
+from e2e.scenarios.scenario import names
+from e2e.scenarios.stage import EVENTS, MILESTONES, Stage, rehearsed
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+
+def main() -> int:
+    """Print the scores of each time; 1 where one of them is too low."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("kubeconfig", type=Path)
+    parser.add_argument("names", nargs="*", help="the scenarios (default: all)")
+    parser.add_argument("--times", type=int, default=3, help="how many times (default: 3)")
+    arguments = parser.parse_args()
+    wanted = arguments.names or names()
+    good = True
+    for time in range(1, arguments.times + 1):
+        began = SYSTEM_CLOCK.monotonic()
+        stage = Stage(rehearsed(arguments.kubeconfig, wanted))
+        took = SYSTEM_CLOCK.monotonic() - began
+        result = reduce(add, map(stage.compared, wanted), Comparison())
+        missing = [f"{name} is not over" for name in wanted if stage.missing(name)]
+        sys.stdout.write("\n".join([*missing, *filter(None, [str(result)])]) + "\n")
+        sys.stdout.write(
+            f"{time}: {len(wanted)} scenarios in {took:.0f} s,"
+            f" milestones {result.milestone_score:.2%} of {result.milestones},"
+            f" event reasons {result.event_score:.2%} of {result.events},"
+            f" other ends {len(result.end_faults)}\n"
+        )
+        sys.stdout.flush()
+        good &= result.milestone_score >= MILESTONES and result.event_score >= EVENTS
+        good &= not (missing or result.end_faults)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

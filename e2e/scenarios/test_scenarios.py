@@ -1,0 +1,36 @@
+"""Workloads live through the same on any cluster as they did on a real one.
+
+All scenarios are played at the same time, by the first test of them that runs in any worker; the
+others find what was seen of theirs.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.scenarios.comparison import Comparison
+from e2e.scenarios.scenario import names
+from e2e.scenarios.stage import EVENTS, LACKING, MILESTONES
+
+if TYPE_CHECKING:
+    from e2e.scenarios.stage import Stage
+
+
+def test_most_is_the_same_everywhere(stage: Stage) -> None:
+    everything = reduce(add, map(stage.compared, stage.names), Comparison())
+    assert everything.milestone_score >= MILESTONES, str(everything)
+    assert everything.event_score >= EVENTS, str(everything)
+
+
+@pytest.mark.parametrize("name", names())
+def test_it_ends_as_on_a_real_cluster(name: str, stage: Stage) -> None:
+    if name not in stage.names:
+        pytest.skip(f"on the embedded cluster: {LACKING[name]}")
+    missing = stage.missing(name)
+    assert not missing, f"{name} is not over: {', '.join(missing)} was not seen\n{stage.told(name)}"
+    compared = stage.compared(name)
+    assert not compared.end_faults, str(compared)
