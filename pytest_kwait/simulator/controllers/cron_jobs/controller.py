@@ -36,6 +36,10 @@ def _ended(job: Obj) -> str | None:
     return None
 
 
+def _when(spec: Obj) -> tuple[str, str | None]:
+    return spec["schedule"], spec.get("timeZone")
+
+
 class CronJobController:
     """Makes Jobs when it is time.
 
@@ -62,8 +66,25 @@ class CronJobController:
             self._queue.forget(key)
             return
         self._by_uid[uid_of(new)] = key
-        if old is None or old["spec"] != new["spec"] or is_being_deleted(new):
+        if old is not None and _when(old["spec"]) != _when(new["spec"]):
+            self._wait(key, new)
+        else:
             self._queue.add(key)
+
+    def _wait(self, key: str, cron_job: Obj) -> None:
+        """Come back when the schedule that it has now is due; what it missed by then waits too.
+
+        Source: kube-controller-manager, cronjob/cronjob_controllerv2.go, updateCronJob.
+        """
+        found = self._schedule(cron_job)
+        if found is None:
+            return
+        try:
+            wait = pause(cron_job, self._api.clock.time(), found[0])
+        except ValueError:
+            return
+        if wait is not None:
+            self._queue.add_after(key, wait, scaled=False)
 
     def _job_changed(self, _: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
         for uid in {owner_uid, previous_uid}:
