@@ -24,6 +24,8 @@ class Comparison:
     milestone_faults: list[str] = field(default_factory=list)
     event_faults: list[str] = field(default_factory=list)
     end_faults: list[str] = field(default_factory=list)
+    missing: int = 0
+    """How many of the milestones and events may still come."""
 
     def __add__(self, other: Comparison) -> Comparison:
         return Comparison(
@@ -32,12 +34,13 @@ class Comparison:
             self.milestone_faults + other.milestone_faults,
             self.event_faults + other.event_faults,
             self.end_faults + other.end_faults,
+            self.missing + other.missing,
         )
 
     @property
-    def same(self) -> bool:
-        """Whether nothing differs."""
-        return not (self.milestone_faults or self.event_faults or self.end_faults)
+    def settled(self) -> bool:
+        """Whether nothing differs that more time could mend."""
+        return not (self.missing or self.end_faults)
 
     @property
     def milestone_score(self) -> float:
@@ -71,6 +74,7 @@ def _compare_object(
     always, sometimes = wanted["always"], set(wanted["sometimes"])
     seen = {milestone for each in instances for milestone in each["seen"]}
     result.milestones += len(always.keys() | seen)
+    result.missing += len(always.keys() - seen)
     result.milestone_faults += [
         f"{what} was never '{each}'" for each in sorted(always.keys() - seen)
     ]
@@ -110,6 +114,7 @@ def _compare_events(
 ) -> None:
     always, sometimes = set(wanted["always"]), set(wanted["sometimes"])
     result.events += len(always | told)
+    result.missing += len(always - told)
     result.event_faults += [f"{what} has no event '{each}'" for each in sorted(always - told)]
     result.event_faults += [
         f"{what} has the event '{each}', which it never has"

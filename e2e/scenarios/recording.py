@@ -51,11 +51,12 @@ def _events(runs: list[set[str]]) -> dict[str, list[str]]:
 def _object(runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
     seen = [{milestone for each in run for milestone in each["seen"]} for run in runs]
     always, ever = set.intersection(*seen), set.union(*seen)
-    always -= _passing(always, runs)
+    passing = _passing(ever, runs)
+    always -= passing
     lives = [each["seen"] for run in runs for each in run]
     return {
         "always": {
-            milestone: _latest(milestone, _before(milestone, ever, lives), lives)
+            milestone: _latest(milestone, _before(milestone, ever - passing, lives), lives)
             for milestone in sorted(always)
         },
         "sometimes": sorted(ever - always),
@@ -63,10 +64,10 @@ def _object(runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def _passing(always: set[str], runs: list[list[dict[str, Any]]]) -> set[str]:
+def _passing(ever: set[str], runs: list[list[dict[str, Any]]]) -> set[str]:
     """Counts that are no object's last: who watches may miss them."""
     last = {milestone for run in runs for each in run for milestone in each["now"]}
-    return {milestone for milestone in always - last if count_of(milestone)}
+    return {milestone for milestone in ever - last if count_of(milestone)}
 
 
 def _before(milestone: str, ever: set[str], lives: list[dict[str, int]]) -> set[str]:

@@ -22,7 +22,6 @@ __all__ = ["EVENTS", "LACKING", "MILESTONES", "Stage", "rehearsed", "staged"]
 LACKING = {
     "init-retried": "its volumes keep no files",
     "pod-on-failure": "its volumes keep no files",
-    "pod-hook-fails": "it runs no postStart hooks",
 }
 """What is not played on the embedded cluster, and why."""
 MILESTONES = 0.97
@@ -70,7 +69,7 @@ def rehearsed(kubeconfig: Path, wanted: Iterable[str]) -> dict[str, dict[str, An
 
     def settled(played: Played) -> bool:
         name = played.scenario.name
-        return compare(name, recordings[name], played.story.as_json()).same
+        return compare(name, recordings[name], played.story.as_json()).settled
 
     everything = play(kubeconfig, map(load, recordings), settled=settled, linger=_LINGER)
     return {
