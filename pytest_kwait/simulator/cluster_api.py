@@ -19,6 +19,7 @@ from pytest_kwait.simulator.crds import Definitions
 from pytest_kwait.simulator.decoding import decode, decode_change
 from pytest_kwait.simulator.kind_view import stored_form
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.pod_scripts import ScriptRules
 from pytest_kwait.simulator.registry import Registry
 from pytest_kwait.simulator.removals import Removals
 from pytest_kwait.simulator.service_addresses import ServiceAddresses
@@ -61,6 +62,7 @@ class ClusterApi:
         self.admission = Admission(self)
         self.addresses = ServiceAddresses(self)
         self.kubelets: dict[str, Kubelet] = {}
+        self.scripts = ScriptRules()
         self.rbac = Rbac(self)
         self.accounts = AccountTokens(self)
         self.root_ca = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.events import WARNING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.containers import Container
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.sim_clock import Timer
 
 __all__ = ["ContainerProbes"]
 
@@ -26,6 +28,8 @@ class ContainerProbes:
         spec: the container's part of the spec.
         container: what runs.
         doom: told name, reason and grace (None: the pod's) of a container that is to be ended.
+        ready: seconds until it is ready whatever its probes are; infinite for never, None where
+            they decide.
     """
 
     def __init__(
@@ -34,16 +38,28 @@ class ContainerProbes:
         spec: Obj,
         container: Container,
         doom: Callable[[str, str, float | None], None],
+        ready: float | None = None,
     ) -> None:
         self._worker = worker
         self._spec = spec
         self._container = container
         self._doom = doom
         self._probers: dict[str, Prober] = {}
-        if "startupProbe" in spec:
+        self._said = ready is not None
+        self._now_ready = False
+        self._timer: Timer | None = None
+        if ready is not None:
+            if ready != math.inf:
+                clock = worker.node.clock
+                self._timer = clock.call_later(ready, self._become_ready, scaled=False)
+        elif "startupProbe" in spec:
             self._add("startupProbe")
         else:
             self._add_later_ones()
+
+    def _become_ready(self) -> None:
+        self._now_ready = True
+        self._worker.sync()
 
     @property
     def started(self) -> bool:
@@ -54,6 +70,8 @@ class ContainerProbes:
     @property
     def ready(self) -> bool:
         """Whether the readiness probe, if any, holds."""
+        if self._said:
+            return self._now_ready
         if "readinessProbe" not in self._spec:
             return True
         prober = self._probers.get("readinessProbe")
@@ -61,17 +79,10 @@ class ContainerProbes:
 
     def stop(self) -> None:
         """Ask no more."""
+        if self._timer is not None:
+            self._timer.cancel()
         for prober in self._probers.values():
             prober.stop()
-
-    def stop_all_but_readiness(self) -> None:
-        """Ask no more whether it lives: it is to end.
-
-        Source: prober_manager.go, `StopLivenessAndStartup`.
-        """
-        for field, prober in self._probers.items():
-            if field != "readinessProbe":
-                prober.stop()
 
     def _add_later_ones(self) -> None:
         for field in ("livenessProbe", "readinessProbe"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.events import NORMAL, WARNING
@@ -19,12 +21,13 @@ from pytest_kwait.simulator.kubelet.restarts import (
     should_restart,
     survives_a_probe,
 )
+from pytest_kwait.simulator.kubelet.scripted_container import ScriptedContainer
 from pytest_kwait.simulator.kubelet.security import root_refusal
 from pytest_kwait.simulator.kubelet.volumes import volume_files
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from pytest_kwait.simulator.kubelet.outcomes import Outcome
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
@@ -127,9 +130,14 @@ class ContainerStarts(ContainerSlots):
         if wait is not None:
             return wait
         retry = _RETRY * clock.scale
-        image = yield from self._pulls.have(spec)
+        script = worker.scripting.of(spec)
+        image = yield from self._pulls.have(spec, script)
         if image is None:
             return retry
+        if script.start is not None:
+            if script.start == math.inf:
+                return None
+            yield script.start / clock.scale
         refusal = root_refusal(worker.pod, spec, image)
         try:
             if refusal:
@@ -142,7 +150,11 @@ class ContainerStarts(ContainerSlots):
         except ConfigError as error:
             self._failed(name, slot, "CreateContainerConfigError", str(error))
             return retry
-        container = Container(
+        scripted = script.replaces_the_command
+        make: Callable[..., Container] = Container
+        if scripted:
+            make = partial(ScriptedContainer, script=script)
+        container = make(
             clock, name, image, self._next_count(slot), self.ended, worker.network,
             stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
             message_path=spec.get("terminationMessagePath") or "",
@@ -161,11 +173,15 @@ class ContainerStarts(ContainerSlots):
             self._failed(name, slot, "RunContainerError", failure, told=failure)
             return retry
         worker.container_event(name, NORMAL, "Started", "Container started")
+        if container.assumed and not scripted:
+            told = f'Image "{spec["image"]}" is not run here: it is taken to work until it is ended'
+            worker.container_event(name, NORMAL, "NotSimulated", told)
         handler = (spec.get("lifecycle") or {}).get("postStart")
         if handler and not (yield from self._post_start(spec, slot, container, handler)):
             return retry
         if container.running:
-            slot.probes = ContainerProbes(worker, spec, container, self._doom)
+            slot.probes = ContainerProbes(worker, spec, container, self._doom, script.ready)
+            worker.scripting.plan_failure()
         node.relist(worker)
         return None
 

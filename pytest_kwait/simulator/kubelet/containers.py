@@ -250,6 +250,11 @@ class Container:
         handled = self._shell is not None and self._shell.signal("TERM")
         self._kill = self.clock.call_later(grace, self.kill, scaled=not handled)
 
+    def finish(self, code: int, reason: str = "", message: str = "") -> None:
+        """End it so, whatever it does."""
+        if self.running:
+            self._end(code, reason or ("Completed" if code == 0 else "Error"), message)
+
     def kill(self) -> None:
         """End it at once."""
         if self.running:

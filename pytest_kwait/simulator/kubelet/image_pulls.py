@@ -15,6 +15,7 @@ from pytest_kwait.simulator.kubelet.images import (
     pull_failure,
 )
 from pytest_kwait.simulator.objects import namespace_of, uid_of
+from pytest_kwait.simulator.pod_scripts import EMPTY, Script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -59,8 +60,15 @@ class ImagePulls:
                 "attempting to pull the image may not succeed.",
             )
 
-    def have(self, spec: Obj) -> Generator[float | None, None, Image | None]:
-        """Have the container's image; None where that failed."""
+    def have(
+        self, spec: Obj, script: Script = EMPTY
+    ) -> Generator[float | None, None, Image | None]:
+        """Have the container's image; None where that failed.
+
+        Args:
+            spec: the container.
+            script: may say how long a pull takes, and what it ends with.
+        """
         worker, name, wanted = self._worker, spec["name"], spec["image"]
         try:
             image = parse_image(wanted)
@@ -73,7 +81,9 @@ class ImagePulls:
             self._failed(name, "InvalidImageName", message)
             return None
         policy = spec.get("imagePullPolicy") or "IfNotPresent"
-        if worker.node.has_image(image) and policy != "Always":
+        scripted = script.pull is not None or script.pull_error is not None
+        present = worker.node.has_image(image) and not (scripted and policy == "IfNotPresent")
+        if present and policy != "Always":
             message = (
                 f'Container image "{wanted}" already present on machine '
                 "and can be accessed by the pod"
@@ -85,15 +95,15 @@ class ImagePulls:
             worker.container_event(name, WARNING, "ErrImageNeverPull", message)
             self._failed(name, "ErrImageNeverPull", message)
             return None
-        return (yield from self._pull(name, wanted, image))
+        return (yield from self._pull(name, wanted, image, script))
 
     def _pull(
-        self, name: str, wanted: str, image: Image
+        self, name: str, wanted: str, image: Image, script: Script
     ) -> Generator[float | None, None, Image | None]:
         worker = self._worker
         clock, backoff = worker.node.clock, worker.node.backoff
         key = f"{uid_of(worker.pod)}/pull/{wanted}"
-        failure = pull_failure(wanted, image)
+        failure = script.pull_error or pull_failure(wanted, image)
         if backoff.left_since_update(key, clock.time()) > 0:
             message = f'Back-off pulling image "{wanted}"'
             worker.container_event(name, NORMAL, "BackOff", message)
@@ -107,7 +117,9 @@ class ImagePulls:
             self._failed(name, "ErrImagePull", failure)
             return None
         began = clock.monotonic()
-        if not worker.node.has_image(image):
+        if script.pull is not None:
+            yield script.pull / clock.scale
+        elif not worker.node.has_image(image):
             yield _PULL
         worker.node.keep_image(image)
         took = f"{max(1, round((clock.monotonic() - began) * 1000))}ms"

@@ -15,6 +15,7 @@ from pytest_kwait.simulator.kubelet.container_stops import stop_containers
 from pytest_kwait.simulator.kubelet.host_names import name_trouble
 from pytest_kwait.simulator.kubelet.network import Network
 from pytest_kwait.simulator.kubelet.pod_status import ENDED, PodStatus
+from pytest_kwait.simulator.kubelet.scripting import Scripting
 from pytest_kwait.simulator.kubelet.volumes import missing_volume
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
@@ -57,6 +58,7 @@ class PodWorker:
         self.pod = pod
         self.pod_ip = ""
         self.starts = ContainerStarts(self)
+        self.scripting = Scripting(self)
         self._status = PodStatus(self)
         self._sandbox = False
         self._begun = False
@@ -93,6 +95,7 @@ class PodWorker:
     def updated(self, pod: Obj) -> None:
         """Take over the pod as it is in the API now."""
         before, self.pod = self.pod, pod
+        self.scripting.plan_failure()
         if (
             "deletionTimestamp" in pod["metadata"] and "deletionTimestamp" not in before["metadata"]
         ) or _spec_key(pod) != _spec_key(before):
@@ -109,6 +112,7 @@ class PodWorker:
         if not self._stepping and self._task is not None:
             self._task.close()
         self._task = None
+        self.scripting.stop()
         self.starts.kill_all()
 
     def sync(self) -> None:

@@ -1,0 +1,170 @@
+"""Where a container's script comes from: rules, annotations of the pod, KWOK's keys."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.simulator.events import WARNING
+from pytest_kwait.simulator.pod_scripts import EMPTY, Script, ScriptError, parse_script
+from pytest_kwait.wait.durations import to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.sim_clock import Timer
+
+__all__ = ["Scripting", "script_keys"]
+
+_OWN = "sim.kwait.dev/"
+_KWOK = ".stage.kwok.x-k8s.io"
+_FAILED = f"pod-container-running-failed{_KWOK}"
+# What KWOK's stages are called, and what of a script their delays are.
+_STAGES = {"pod-create": "start", "pod-ready": "ready", "pod-complete": "run"}
+_MOST_CODE = 255
+
+
+def script_keys(pod: Obj) -> dict[str, str]:
+    """Return the labels and annotations of a pod that say what its containers do."""
+    metadata = pod["metadata"]
+    return {
+        key: value
+        for field in ("labels", "annotations")
+        for key, value in (metadata.get(field) or {}).items()
+        if key.startswith(_OWN) or _KWOK in key
+    }
+
+
+class Scripting:
+    """The scripts of one pod's containers, and failures that KWOK's label asks for.
+
+    Args:
+        worker: the pod.
+    """
+
+    def __init__(self, worker: PodWorker) -> None:
+        self._worker = worker
+        self._told: set[str] = set()
+        self._failure: Timer | None = None
+
+    def of(self, container: Obj) -> Script:
+        """Return what a container does, as far as anybody says so."""
+        pod, name = self._worker.pod, container["name"]
+        script = self._worker.api.scripts.script(pod, name)
+        keys = script_keys(pod)
+        if keys:
+            self._check_names(keys)
+            script = script.over(self._own(name, keys)).over(self._stages(name, keys))
+        return script
+
+    def _tell(self, key: str, why: str) -> None:
+        if key not in self._told:
+            self._told.add(key)
+            self._worker.event(WARNING, "InvalidScript", f"Ignored {key}: {why}")
+
+    def _names(self) -> list[str]:
+        spec = self._worker.pod["spec"]
+        every = [*(spec.get("initContainers") or ()), *spec["containers"]]
+        return [one["name"] for one in [*every, *(spec.get("ephemeralContainers") or ())]]
+
+    def _check_names(self, keys: Mapping[str, str]) -> None:
+        names = self._names()
+        for key in keys:
+            name = key.removeprefix(_OWN)
+            if key.startswith(_OWN) and name not in names:
+                why = f"the pod has no container {name!r}, only {', '.join(names)}"
+                self._tell(f"annotation {key}", why)
+
+    def _own(self, name: str, keys: Mapping[str, str]) -> Script:
+        text = keys.get(f"{_OWN}{name}")
+        if text is None:
+            return EMPTY
+        try:
+            return parse_script(text)
+        except ScriptError as error:
+            self._tell(f"annotation {_OWN}{name}", str(error))
+            return EMPTY
+
+    # -- KWOK's keys
+
+    def _stages(self, name: str, keys: Mapping[str, str]) -> Script:
+        """Return the delays of KWOK's stages; that of the end is for pods of jobs alone."""
+        pod = self._worker.pod
+        found: dict[str, float] = {}
+        owners = pod["metadata"].get("ownerReferences") or ()
+        for stage, field in _STAGES.items():
+            if stage == "pod-complete" and not any(one["kind"] == "Job" for one in owners):
+                continue
+            delay = self._delay(stage, keys)
+            if delay is not None and name in [one["name"] for one in pod["spec"]["containers"]]:
+                found[field] = delay
+        return Script(start=found.get("start"), ready=found.get("ready"), run=found.get("run"))
+
+    def _delay(self, stage: str, keys: Mapping[str, str]) -> float | None:
+        """Return a stage's delay, anything up to its `jitter-delay` where it has one."""
+        delay = self._duration(f"{stage}{_KWOK}/delay", keys)
+        most = self._duration(f"{stage}{_KWOK}/jitter-delay", keys)
+        if delay is None or most is None or most <= delay:
+            return delay
+        return random.uniform(delay, most)  # noqa: S311
+
+    def _duration(self, key: str, keys: Mapping[str, str]) -> float | None:
+        text = keys.get(key)
+        if text is None:
+            return None
+        try:
+            return to_seconds(text)
+        except InvalidArgument:
+            why = f"{text!r} is no duration: use one as 500ms, 3s or 1m30s"
+            self._tell(f"annotation {key}", why)
+            return None
+
+    def plan_failure(self) -> None:
+        """Let running containers fail in a while, where KWOK's label asks for it.
+
+        As KWOK does with its stage `pod-container-running-failed`; what becomes of a pod whose
+        container has failed is then up to its restart policy.
+        """
+        if self._failure is not None:
+            return
+        keys = script_keys(self._worker.pod)
+        if keys.get(_FAILED) != "true" or not self._worker.starts.running():
+            return
+        delay = self._delay(_FAILED.removesuffix(_KWOK), keys)
+        self._failure = self._worker.node.clock.call_later(
+            1.0 if delay is None else delay, self._fail, scaled=False
+        )
+
+    def _fail(self) -> None:
+        self._failure = None
+        worker = self._worker
+        keys = script_keys(worker.pod)
+        if keys.get(_FAILED) != "true" or worker.deleted:
+            return
+        code = keys.get(f"{_FAILED}/exit-code", "1")
+        if not (code.isascii() and code.isdigit() and int(code) <= _MOST_CODE):
+            why = f"{code!r} is no whole number from 0 to {_MOST_CODE}"
+            self._tell(f"annotation {_FAILED}/exit-code", why)
+            code = "1"
+        names = [one["name"] for one in worker.pod["spec"]["containers"]]
+        wanted = keys.get(f"{_FAILED}/container-name", "")
+        if wanted and wanted not in names:
+            why = f"the pod has no container {wanted!r}, only {', '.join(names)}"
+            self._tell(f"annotation {_FAILED}/container-name", why)
+            return
+        for container in worker.starts.running():
+            if container.name in names and wanted in ("", container.name):
+                container.finish(
+                    int(code),
+                    keys.get(f"{_FAILED}/reason", "containerFailed"),
+                    keys.get(f"{_FAILED}/message", "container failed"),
+                )
+
+    def stop(self) -> None:
+        """Plan nothing any more."""
+        if self._failure is not None:
+            self._failure.cancel()
+            self._failure = None
