@@ -18,6 +18,7 @@ from pytest_kwait.simulator.caller import Caller, internal
 from pytest_kwait.simulator.crds import Definitions
 from pytest_kwait.simulator.decoding import decode, decode_change
 from pytest_kwait.simulator.kind_view import stored_form
+from pytest_kwait.simulator.leases import renew_lease
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.pod_scripts import ScriptRules
 from pytest_kwait.simulator.registry import Registry
@@ -391,11 +392,4 @@ class ClusterApi:
 
     def renew(self, namespace: str, lease: str) -> bool:
         """Note in a lease that its holder lives; whether there is one."""
-        bucket = "leases.coordination.k8s.io"
-        entry = self.store.get(bucket, key_of(lease, namespace))
-        if entry is None:
-            return False
-        spec = {**entry.obj["spec"], "renewTime": self.clock.micro_stamp()}
-        metadata = {**entry.obj["metadata"]}
-        self.store.put(bucket, entry.key, {**entry.obj, "metadata": metadata, "spec": spec})
-        return True
+        return renew_lease(self.store, namespace, lease, self.clock.micro_stamp())
