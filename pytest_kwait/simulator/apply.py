@@ -76,6 +76,9 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
     if not obj.get("apiVersion") or not obj.get("kind"):
         group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={obj.get('kind') or ''}")
+    if kind.custom and obj["apiVersion"] != kind.api_version:
+        group, _, version = str(obj["apiVersion"]).rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={obj['kind']}")
     if obj["apiVersion"] != kind.api_version:
         raise bad_request(
             "Incorrect version specified in apply patch. Specified patch version: "

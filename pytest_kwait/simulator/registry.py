@@ -104,8 +104,10 @@ class Registry:
         self.groups: list[Obj] = data["groups"]
         self._served: dict[tuple[str, str], dict[str, Kind]] = {}
         self._preferred: dict[str, Kind] = {}
+        self._built_in: set[str] = set()
         for group_version, entries in data["resources"].items():
             group, _, version = group_version.rpartition("/")
+            self._built_in.add(group)
             for kind in _kinds(group, version, entries):
                 self._place(kind)
 
@@ -116,6 +118,10 @@ class Registry:
     def group_versions(self) -> Iterator[tuple[str, str]]:
         """Every group and version that is served."""
         return iter(self._served)
+
+    def built_in(self, group: str) -> bool:
+        """Whether a group has kinds of the server's own."""
+        return group in self._built_in
 
     def served(self, group: str, version: str) -> dict[str, Kind] | None:
         """The kinds of one version of a group by plural name, None if it is not served."""

@@ -19,6 +19,7 @@ from pytest_kwait.simulator.status_error import (
     StatusError,
     bad_request,
     invalid,
+    invalid_value,
     not_supported,
     unsupported_media_type,
 )
@@ -244,16 +245,44 @@ def _with_repetitions(obj: Any, data: bytes) -> Any:
 
 def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
     version, name = obj.get("apiVersion"), obj.get("kind")
-    if kind.custom and not (version and name):
-        missing = "apiVersion" if name else "Kind"
-        text = data.decode(errors="replace")
-        raise _Unreadable(f"Object '{missing}' is missing in '{text}'")
+    if kind.custom:
+        if not name:
+            text = data.decode(errors="replace")
+            raise _Unreadable(f"Object 'Kind' is missing in '{text}'")
+        if version != kind.api_version:
+            raise bad_request(
+                f"the API version in the data ({version or ''}) does not match the expected API "
+                f"version ({kind.api_version})"
+            )
+        check_type(obj, kind)
+        return
     why = kind_error(kind, version or kind.api_version, name or kind.kind)
     if why:
         given = (version or kind.api_version).rpartition("/")[2]
         raise bad_request(
             f'{name or kind.kind} in version "{given}" cannot be handled as a {kind.kind}: {why}'
         )
+
+
+def check_type(obj: Obj, kind: Kind) -> None:
+    """Hold a custom object to its kind and version.
+
+    Source: k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go, func
+    ValidateTypeMeta.
+
+    Raises:
+        StatusError: 422, it says that it is something else.
+    """
+    version, name = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
+    errors = []
+    if name != kind.kind:
+        errors.append(invalid_value("kind", name, f"must be {kind.kind}"))
+    if version != kind.api_version:
+        errors.append(invalid_value("apiVersion", version, f"must be {kind.api_version}"))
+    if errors:
+        metadata = obj.get("metadata")
+        own = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        raise invalid(str(version).rpartition("/")[0], str(name), own, errors)
 
 
 def kind_error(kind: Kind, version: str, name: str) -> str:

@@ -109,10 +109,14 @@ def groups(kinds: Registry) -> list[Obj]:
     return listed
 
 
-def _resources(request: ApiRequest, kinds: Registry, group: str, version: str) -> web.Response:
+def _resources(
+    request: ApiRequest, kinds: Registry, group: str, version: str
+) -> web.Response | None:
     served = kinds.served(group, version)
     if served is None:
-        raise resource_not_found()
+        if kinds.built_in(group):
+            raise resource_not_found()
+        return None
     _check_route(request, PRODUCED)
     body: Obj = {"kind": "APIResourceList"}
     if group:

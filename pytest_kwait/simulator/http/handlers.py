@@ -35,6 +35,7 @@ from pytest_kwait.simulator.status_error import (
     StatusError,
     bad_request,
     method_not_allowed,
+    not_found,
     resource_not_found,
     verb_not_supported,
 )
@@ -111,17 +112,22 @@ class Resources:
         self._reviews = Reviews(api, gate)
 
     async def handle(self, request: ApiRequest, target: Target) -> web.StreamResponse | None:
-        """The answer, None where the path's group is not known at all.
+        """The answer, None where nothing is there that could refuse the path in its own words.
 
         Raises:
             StatusError: the request is refused.
         """
         served = self._api.kinds.served(target.group, target.version)
         if served is None:
-            if any(group == target.group for group, _ in self._api.kinds.group_versions()):
+            if self._api.kinds.built_in(target.group):
                 raise resource_not_found()
             return None
         kind = served.get(target.resource)
+        if not self._api.kinds.built_in(target.group):
+            if kind is None or not _in_scope(request, kind, target):
+                return None
+            if target.rest or (target.subresource and target.subresource not in kind.subresources):
+                raise not_found(kind.group, kind.plural, target.name)
         if kind is None or (target.subresource and target.subresource not in kind.subresources):
             raise resource_not_found()
         if target.rest and target.subresource != "proxy":
@@ -278,6 +284,16 @@ def _is_kept(outcome: Obj) -> bool:
     )
 
 
+def _in_scope(request: ApiRequest, kind: Kind, target: Target) -> bool:
+    """Whether a path leads to a custom kind; across namespaces it does for lists alone.
+
+    Source: k8s.io/apiextensions-apiserver pkg/apiserver/customresource_handler.go, func ServeHTTP.
+    """
+    if target.namespace is not None or not kind.namespaced:
+        return kind.namespaced is (target.namespace is not None)
+    return target.watch or (request.method == "GET" and not target.name)
+
+
 def _verb(request: ApiRequest, kind: Kind, target: Target) -> str:
     """What is asked of the kind.
 
@@ -304,9 +320,13 @@ def _verb(request: ApiRequest, kind: Kind, target: Target) -> str:
         verb = "delete" if named else "deletecollection"
     else:
         verb = _VERBS.get(method, "")
-    misplaced = (method == "POST" and named) or (method in ("PUT", "PATCH") and not named)
+    # The name in the path of a new custom object counts for nothing.
+    misplaced = method == "POST" and named and not kind.custom
+    misplaced = misplaced or (method in ("PUT", "PATCH") and not named)
     if everywhere and method != "GET" and "get" in kind.verbs:
         misplaced = True
     if misplaced or verb not in kind.verbs:
+        if kind.custom and misplaced and method in ("PUT", "PATCH"):
+            raise bad_request("name must be provided")
         raise method_not_allowed()
     return verb

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.apply import apply_object, read_apply
 from pytest_kwait.simulator.http.answer import object_answer
-from pytest_kwait.simulator.http.bodies import kind_error, read_body, yaml_aside
+from pytest_kwait.simulator.http.bodies import check_type, kind_error, read_body, yaml_aside
 from pytest_kwait.simulator.http.versions import shown
 from pytest_kwait.simulator.json_text import check_depth
 from pytest_kwait.simulator.kind_view import seen
@@ -153,6 +153,8 @@ def _patch(
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
+    if kind.custom:
+        check_type(result, kind)
     new = _decoded(api, kind, result, caller, data if media == STRATEGIC else None)
     _check_uid(kind, new, entry.obj)
     return api.replace_decoded(kind, entry, new, target.subresource or None, caller)
