@@ -57,6 +57,7 @@ class Authority:
         )
         self.certificate = folder / "ca.crt"
         self.certificate.write_bytes(root.public_bytes(serialization.Encoding.PEM))
+        self.key = self._write_key("ca", self._key)
 
     def client(self, user: str, *groups: str) -> Pair:
         """Sign a certificate that authenticates a user and its groups."""

@@ -114,6 +114,8 @@ class ControlPlane:
                 "--horizontal-pod-autoscaler-sync-period=2s",
                 f"--service-account-private-key-file={self.pki / 'service-accounts.key'}",
                 f"--root-ca-file={self.ca}",
+                f"--cluster-signing-cert-file={self.ca}",
+                f"--cluster-signing-key-file={self._authority.key}",
                 "--use-service-account-credentials=false",
             ),
             self._component("kube-scheduler", *access),

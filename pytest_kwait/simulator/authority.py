@@ -47,6 +47,11 @@ class Authority:
         self.tls.verify_mode = ssl.CERT_OPTIONAL
         self._key_pem = authority.private_key_pem.bytes()
 
+    @property
+    def pair(self) -> tuple[bytes, bytes]:
+        """Its certificate and its key, as PEM."""
+        return self.pem.encode(), self._key_pem
+
     def client_certificate(self, user: User, now: float) -> tuple[str, str]:
         """A certificate for a user from `now` on for a year, and its key, both as PEM."""
         from cryptography import x509

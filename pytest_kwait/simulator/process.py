@@ -136,7 +136,7 @@ async def serve(arguments: argparse.Namespace) -> int:
             f"cannot listen on {_place(arguments.address, arguments.port)}: {error.strerror}\n"
         )
         return 1
-    start_all(api, nodes=arguments.nodes)
+    start_all(api, nodes=arguments.nodes, authority=authority.pair)
     try:
         await _nodes_ready(api, arguments.nodes)
         _collect_rarely()

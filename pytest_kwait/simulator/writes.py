@@ -195,6 +195,7 @@ class Writes:
         changes: list[FieldError] = []
         if subresource == "status":
             strategy.prepare_status(new, old)
+            strategy.prepare_part(new, old, subresource, self._api.clock.stamp())
             errors = strategy.validate_status(new, old)
         elif subresource is None:
             if kind.bucket == "services":
@@ -203,7 +204,8 @@ class Writes:
             changes = strategy.validate_change(new, old)
             errors = self._api.strategy(requested).validate_update(new, old)
         else:
-            errors = strategy.validate_update(new, old) if kind.custom else []
+            strategy.prepare_part(new, old, subresource, self._api.clock.stamp())
+            errors = strategy.validate_part(new, old, subresource)
             if kind.bucket == "pods":
                 keep_the_rest(subresource, new, old)
                 errors = part_errors(subresource, new, old)

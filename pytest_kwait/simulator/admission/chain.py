@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.certificate_rights import CertificateRights
 from pytest_kwait.simulator.admission.default_tolerations import DefaultTolerationSeconds
 from pytest_kwait.simulator.admission.limit_ranger import LimitRanger
 from pytest_kwait.simulator.admission.mutating_webhook import MutatingWebhook
@@ -45,6 +46,7 @@ class Admission:
             PodSecurity(api),
             Priority(api),
             DefaultTolerationSeconds(),
+            CertificateRights(api),
             self._mutating,
             self._policies,
             self._validating,

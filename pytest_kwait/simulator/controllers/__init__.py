@@ -39,10 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["start_all"]
 
 
-def start_all(api: ClusterApi, *, nodes: int) -> None:
+def start_all(api: ClusterApi, *, nodes: int, authority: tuple[bytes, bytes] | None = None) -> None:
     """Start the controllers, the scheduler and the kubelets of `nodes` nodes.
 
     Nodes are Ready, and every namespace has its contents, when this returns.
+
+    Args:
+        api: the cluster.
+        nodes: how many.
+        authority: who signs certificates: its own and its key, as PEM; None signs none.
     """
     NamespaceContents(api)
     NamespaceDeletion(api)
@@ -66,6 +71,8 @@ def start_all(api: ClusterApi, *, nodes: int) -> None:
     Scheduler(api)
     start_kubelets(api, nodes)
     _start_with_the_first(api, pods)
+    if authority is not None:
+        _sign_with(api, authority)
 
 
 def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
@@ -106,6 +113,17 @@ def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
     _with_any(api, ("services", "endpoints"), endpoints)
     _with_any(api, ("cronjobs.batch",), cron_jobs)
     _with_any(api, ("horizontalpodautoscalers.autoscaling",), autoscalers)
+
+
+def _sign_with(api: ClusterApi, authority: tuple[bytes, bytes]) -> None:
+    """Let requests for certificates be signed from the first one on."""
+
+    def certificates() -> None:
+        from pytest_kwait.simulator.controllers.certificates import CertificateController
+
+        CertificateController(api, authority)
+
+    _with_any(api, ("certificatesigningrequests.certificates.k8s.io",), certificates)
 
 
 def _with_any(api: ClusterApi, resources: tuple[str, ...], start: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.rules.certificate_changes import DECISIONS, change_errors, of_type
 from pytest_kwait.simulator.rules.certificates import api_service_errors, request_errors
 from pytest_kwait.simulator.strategies.generic import Strategy
 
@@ -49,6 +50,54 @@ class RequestStrategy(Strategy):
         """Nothing that could be wrong has changed."""
         del new, old
         return []
+
+    def prepare_part(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
+        """What is asked for stays, and what was decided where that is not asked about."""
+        new["spec"] = old["spec"]
+        status, before = new.setdefault("status", {}), old.get("status") or {}
+        if subresource == "approval":
+            status = {"conditions": status.get("conditions") or []}
+            if "certificate" in before:
+                status["certificate"] = before["certificate"]
+            new["status"] = status
+        else:
+            _keep_decisions(new, old)
+        for condition in status.get("conditions") or ():
+            condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
+            if not condition.get("lastTransitionTime"):
+                condition["lastTransitionTime"] = _since(condition, before, now)
+        if not status.get("conditions"):
+            status.pop("conditions", None)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What signers may write."""
+        return change_errors(new, old, "status")
+
+    def validate_part(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+        """What those who decide may write."""
+        return change_errors(new, old, subresource)
+
+
+def _keep_decisions(new: Obj, old: Obj) -> None:
+    """Undo changes of decisions; those that come or go are left, and refused."""
+    conditions = new["status"].get("conditions") or []
+    for name in DECISIONS:
+        before = of_type(old, name)
+        places = [index for index, one in enumerate(conditions) if one.get("type") == name]
+        if len(places) == len(before):
+            for index, condition in zip(places, before, strict=True):
+                conditions[index] = {**condition}
+
+
+def _since(condition: Obj, before: Obj, now: str) -> str:
+    """Since when the condition has its status."""
+    for one in before.get("conditions") or ():
+        same = one.get("type") == condition.get("type") and one.get("status") == condition.get(
+            "status"
+        )
+        if same and one.get("lastTransitionTime"):
+            return str(one["lastTransitionTime"])
+    return now
 
 
 class ApiServiceStrategy(Strategy):

@@ -175,6 +175,14 @@ class Strategy:
         """The object once it is to be deleted, where its kind marks that in a way of its own."""
         return None
 
+    def prepare_part(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
+        """Undo what an update of another subresource may not change, and stamp what it may."""
+
+    def validate_part(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+        """What is wrong with a change by another subresource."""
+        del subresource
+        return self.validate_update(new, old) if self.kind.custom else []
+
     def prepare_delete(self, obj: Obj) -> Obj:
         """The object as its deletion starts from."""
         return obj
