@@ -24,7 +24,7 @@ def run(folder: Path, kubeconfig: Path, suite: str, *options: str) -> tuple[int,
     """
     process = begin(folder, kubeconfig, suite, *options)
     try:
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=240)
     except subprocess.TimeoutExpired:
         process.kill()
         raise

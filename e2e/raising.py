@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait import WaitTimeout
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from _pytest._code import ExceptionInfo
 
-__all__ = ["raises"]
+__all__ = ["raises", "times_out"]
+
+_LIMITS = ("2s", "10s", "1m0s")
 
 
 @contextmanager
@@ -29,6 +33,33 @@ def raises(error: type[BaseException], match: str) -> Iterator[ExceptionInfo[Bas
     """
     with pytest.raises(error) as caught:
         yield caught
-    message = " ".join(str(caught.value).split())
+    message = _one_line(caught.value)
     if not re.search(match, message):
         pytest.fail(f"{error.__name__} does not say {match!r} but: {message}")
+
+
+def times_out(match: str, wait: Callable[..., Any], *arguments: Any, **options: Any) -> WaitTimeout:
+    """Expect a wait to time out with a message that matches, and return its error.
+
+    It is given two seconds, and more where those were too short to see what it is to tell: on a
+    busy machine a first answer can take as long.
+
+    Args:
+        match: as for `raises`; LIMIT in it stands for the limit.
+        wait: the wait.
+        *arguments: what it is called with.
+        **options: what it is called with besides the limit.
+    """
+    told = []
+    for limit in _LIMITS:
+        with pytest.raises(WaitTimeout) as caught:
+            wait(*arguments, timeout=limit, **options)
+        message = _one_line(caught.value)
+        if re.search(match.replace("LIMIT", limit), message):
+            return caught.value
+        told.append(message)
+    pytest.fail(f"WaitTimeout does not say {match!r} but: {'; then: '.join(told)}")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

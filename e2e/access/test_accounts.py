@@ -57,7 +57,7 @@ def test_a_service_account_with_a_role(kwait: Bench, wait_for_authorization_upda
     """The token is asked for; what the account may do is its roles' alone."""
     kwait.apply(READER)
     user = f"system:serviceaccount:{kwait.namespace}:reader"
-    wait_for_authorization_update(user, "list", "pods", timeout="30s")
+    wait_for_authorization_update(user, "list", "pods", timeout="4m")
     request: Any = {"spec": {"expirationSeconds": 600}}
     answer: Any = CoreV1Api(kwait.client).create_namespaced_service_account_token(
         "reader", kwait.namespace, request
@@ -88,7 +88,7 @@ def test_a_token_that_is_kept_in_a_secret(kwait: Bench) -> None:
         }
     )
     found = kwait.wait_for(
-        "secret/key", lambda secret: "token" in (secret.get("data") or {}), timeout="30s"
+        "secret/key", lambda secret: "token" in (secret.get("data") or {}), timeout="4m"
     )
     data = found["data"]
     assert base64.b64decode(data["namespace"]).decode() == kwait.namespace
@@ -97,7 +97,7 @@ def test_a_token_that_is_kept_in_a_secret(kwait: Bench) -> None:
     kwait.delete("secret/key")
 
     # A real server may remember for some seconds whose it was.
-    wait.poll_immediate(0.1, 60, lambda: is_nobody(reader, kwait.namespace))
+    wait.poll_immediate(0.1, 240, lambda: is_nobody(reader, kwait.namespace))
 
 
 def test_a_token_that_is_nobodys(kwait: Bench) -> None:

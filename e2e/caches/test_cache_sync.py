@@ -72,7 +72,7 @@ def test_factory(kwait: Bench, wait_for_cache_sync: Callable[..., bool]) -> None
     )
     factory.start()
     try:
-        assert wait_for_cache_sync(factory, timeout="30s")
+        assert wait_for_cache_sync(factory, timeout="4m")
         assert [c["data"] for c in configs.store.list() if c["metadata"]["name"] == "settings"] == [
             {"a": "1"}
         ]
@@ -90,7 +90,7 @@ def test_named_sync_logs(
     factory.start()
     try:
         with caplog.at_level(logging.INFO, "pytest_kwait.cache"):
-            assert wait_for_cache_sync(factory, name="e2e", timeout="30s")
+            assert wait_for_cache_sync(factory, name="e2e", timeout="4m")
     finally:
         factory.stop()
     messages = [
@@ -113,7 +113,7 @@ def test_custom_resources(kwait: Bench, wait_for_cache_sync: Callable[..., bool]
     """Custom resources are cached like built-in ones."""
     kwait.apply(WIDGETS)
     try:
-        kwait.wait_for("crd/widgets.kwait-e2e.example.com", "condition=Established", timeout="30s")
+        kwait.wait_for("crd/widgets.kwait-e2e.example.com", "condition=Established", timeout="4m")
         widget: dict[str, Any] = {
             "apiVersion": "kwait-e2e.example.com/v1",
             "kind": "Widget",
@@ -125,7 +125,7 @@ def test_custom_resources(kwait: Bench, wait_for_cache_sync: Callable[..., bool]
         widgets = factory.informer_for("widgets.kwait-e2e.example.com")
         factory.start()
         try:
-            assert wait_for_cache_sync(factory, timeout="30s")
+            assert wait_for_cache_sync(factory, timeout="4m")
             assert [w["spec"]["size"] for w in widgets.store.list()] == [1]
         finally:
             factory.stop()

@@ -59,7 +59,7 @@ def test_history_of_a_controller(
     kwait.delete("replicaset/web")
     informers.wait_for_events("replicasets", lambda events: events[-1].what == "deleted")
     informers.wait_for_events(
-        "pods", lambda events: sum(event.what == "deleted" for event in events) == 2, timeout="60s"
+        "pods", lambda events: sum(event.what == "deleted" for event in events) == 2, timeout="4m"
     )
     assert informers["pods"].store.list() == []
 
@@ -104,16 +104,16 @@ def test_indexes_transforms_and_handlers(
     waiting.start()
     try:
         # Asked before the other thread has started anything.
-        assert factory.wait_for_cache_sync(timeout="30s") == {
+        assert factory.wait_for_cache_sync(timeout="4m") == {
             configs.resource: True,
             deployments.resource: True,
         }
-        assert wait_for_cache_sync(quick, timeout="30s")
+        assert wait_for_cache_sync(quick, timeout="4m")
         assert not slow.has_synced()
         release.set()
         assert [c["metadata"]["name"] for c in configs.store.by_index("app", "db")] == ["b"]
         assert all("data" not in c for c in configs.store.list())
         assert again.wait(30)
-        assert wait_for_cache_sync(slow, timeout="30s")
+        assert wait_for_cache_sync(slow, timeout="4m")
     finally:
         assert factory.shutdown()

@@ -71,7 +71,7 @@ class Run:
 
     def until_over(self) -> str:
         """Return its output once it is over."""
-        return self.process.communicate(timeout=60)[0]
+        return self.process.communicate(timeout=240)[0]
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it, and its worker where it has one, with a signal."""
@@ -86,7 +86,7 @@ class Run:
         os.kill(int(self._ready.read_text()), signal.SIGKILL)
 
     def _poll(self, done: Callable[[], bool]) -> None:
-        wait.poll_immediate("50ms", "60s", lambda: done() or self.process.poll() is not None)
+        wait.poll_immediate("50ms", "4m", lambda: done() or self.process.poll() is not None)
 
 
 class Runs:
@@ -159,7 +159,7 @@ class Runs:
         command += ["--kubeconfig", str(self._cluster.kubeconfig), *options]
         if self._cluster.context:
             command += ["--context", self._cluster.context]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         return done.returncode, done.stdout.splitlines() + done.stderr.splitlines()
 
     def _everywhere(self, kind: str, selector: dict[str, str]) -> list[dict[str, Any]]:
@@ -167,7 +167,7 @@ class Runs:
         from pytest_kwait.clock import Deadline
 
         session = Session.of(self._bench.client)
-        deadline = Deadline.after(30.0)
+        deadline = Deadline.after(120.0)
         resource = session.resolve(kind, deadline=deadline)
         listed = session.list(resource, label_selector=selector, deadline=deadline)
         return [item.object for item in listed.items]

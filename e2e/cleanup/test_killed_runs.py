@@ -108,7 +108,7 @@ def test_what_a_finalizer_holds_is_named(kwait: Bench, runs: Runs) -> None:
     try:
         # What is in the way is said by the cluster's own controller, in its time.
         kwait.delete(f"namespace/{space}")
-        kwait.wait_for(f"namespace/{space}", "condition=NamespaceFinalizersRemaining", timeout="1m")
+        kwait.wait_for(f"namespace/{space}", "condition=NamespaceFinalizersRemaining", timeout="4m")
         status, said = runs.janitor("--timeout=9s")
 
         assert status == 1, said

@@ -81,5 +81,5 @@ def once_groups_rest(look: Callable[[], T], lost: tuple[type[Exception], ...], t
             return False
         return True
 
-    wait.poll_immediate(0.1, 60, looked)
+    wait.poll_immediate(0.1, 240, looked)
     return found[0]

@@ -40,7 +40,7 @@ def operator(
     finally:
         process.terminate()
         try:
-            process.wait(timeout=60)
+            process.wait(timeout=240)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -60,7 +60,7 @@ def test_an_operator_reconciles(
     )
     greeting = f"greetings.{group}/hello"
     told = "jsonpath={.status.write.written}=hello"
-    assert wait_for(greeting, told, timeout="60s")["metadata"]["finalizers"] == [f"{group}/said"]
+    assert wait_for(greeting, told, timeout="4m")["metadata"]["finalizers"] == [f"{group}/said"]
     written = kwait.get("configmap/hello")
     assert written["data"] == {"text": "hello hello"}
     assert written["metadata"]["ownerReferences"][0]["kind"] == "Greeting"
@@ -74,12 +74,12 @@ def test_an_operator_reconciles(
             "spec": {"text": "bye", "copies": 1},
         }
     )
-    wait_for("configmap/hello", "jsonpath={.data.text}=bye", timeout="60s")
+    wait_for("configmap/hello", "jsonpath={.data.text}=bye", timeout="4m")
     assert kwait.get(greeting)["metadata"]["generation"] == changed["metadata"]["generation"] + 1
 
     # The operator's finalizer holds it until the goodbye is said; its map goes with it.
     kwait.delete(greeting)
-    wait_for("configmap/hello-goodbye", "create", timeout="60s")
-    wait_for(greeting, "delete", timeout="60s")
-    wait_for("configmap/hello", "delete", timeout="60s")
+    wait_for("configmap/hello-goodbye", "create", timeout="4m")
+    wait_for(greeting, "delete", timeout="4m")
+    wait_for("configmap/hello", "delete", timeout="4m")
     assert operator.poll() is None

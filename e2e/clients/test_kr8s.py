@@ -48,7 +48,7 @@ def test_objects(api: Any) -> None:
     (named,) = api.get("cm", "a")
     assert named.metadata.uid == settings.metadata.uid
     settings.delete()
-    settings.wait("delete", timeout=30)
+    settings.wait("delete", timeout=240)
     assert not settings.exists()
     with pytest.raises(kr8s.NotFoundError):
         settings.refresh()
@@ -57,7 +57,7 @@ def test_objects(api: Any) -> None:
 def test_a_pod(api: Any, talker: dict[str, Any]) -> None:
     pod = kr8s.objects.Pod(talker, api=api)
     pod.create()
-    pod.wait("condition=Ready", timeout=60)
+    pod.wait("condition=Ready", timeout=240)
     assert pod.ready()
     assert list(pod.logs()) == ["one", "two"]
     ran = pod.exec(["sh", "-c", "echo out; echo err >&2; exit 3"], check=False)
@@ -65,7 +65,7 @@ def test_a_pod(api: Any, talker: dict[str, Any]) -> None:
     (found,) = api.get("pods", field_selector={"status.phase": "Running"})
     assert found.name == "talker"
     pod.delete()
-    pod.wait("delete", timeout=60)
+    pod.wait("delete", timeout=240)
 
 
 def test_a_deployment_is_scaled(api: Any, talker: dict[str, Any]) -> None:
@@ -76,9 +76,9 @@ def test_a_deployment_is_scaled(api: Any, talker: dict[str, Any]) -> None:
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": pod}
     web = kr8s.objects.Deployment({"metadata": {"name": "web"}, "spec": spec}, api=api)
     web.create()
-    web.wait("condition=Available", timeout=60)
+    web.wait("condition=Available", timeout=240)
     web.scale(2)
-    web.wait("jsonpath='{.status.readyReplicas}'=2", timeout=60)
+    web.wait("jsonpath='{.status.readyReplicas}'=2", timeout=240)
     assert len(web.pods()) == 2
 
 

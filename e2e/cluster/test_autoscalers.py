@@ -44,13 +44,13 @@ def test_an_autoscaler_that_never_gets_there(kwait: Bench, wait_for_hpa_replicas
     kwait.create(AUTOSCALER % "nowhere")
 
     with raises(WaitFailed, "it keeps 2 to 4 replicas"):
-        wait_for_hpa_replicas("web", 5, timeout="30s", grace="500ms")
+        wait_for_hpa_replicas("web", 5, timeout="4m", grace="500ms")
 
 
 def test_an_autoscaler_that_scales(kwait: Bench, wait_for_hpa_replicas: Wait) -> None:
     """It looks at its target every 15 s; up to its minimum it scales without metrics."""
     kwait.create(AUTOSCALER % "web", WEB)
 
-    hpa = wait_for_hpa_replicas("web", 2, timeout="1m")
+    hpa = wait_for_hpa_replicas("web", 2, timeout="4m")
 
     assert hpa["status"]["desiredReplicas"] == 2

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.pods.manifest import container, pod
-from e2e.raising import raises
-from pytest_kwait import InvalidArgument, WaitTimeout
+from e2e.raising import times_out
+from pytest_kwait import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ def test_an_event_of_a_pod(kwait: Bench, wait_for_event: Wait) -> None:
     """By the object, the reason and words of the message; those of the past count."""
     kwait.create(pod("web"), pod("other"))
 
-    scheduled = wait_for_event("Scheduled", about="pod/web", timeout="30s")
-    started = wait_for_event(message="ontainer", about="pod/web", type="Normal", timeout="30s")
+    scheduled = wait_for_event("Scheduled", about="pod/web", timeout="4m")
+    started = wait_for_event(message="ontainer", about="pod/web", type="Normal", timeout="4m")
 
     assert scheduled["involvedObject"]["name"] == "web"
     assert scheduled["kind"] == started["kind"] == "Event"
@@ -33,7 +33,7 @@ def test_a_warning(kwait: Bench, wait_for_event: Wait) -> None:
     broken = container(image="no such image")
     kwait.create(pod("broken", broken))
 
-    event = wait_for_event(about="pod", type="Warning", timeout="30s")
+    event = wait_for_event(about="pod", type="Warning", timeout="4m")
 
     assert event["involvedObject"]["name"] == "broken"
 
@@ -61,7 +61,7 @@ def test_events_of_the_later_api(kwait: Bench, wait_for_event: Wait) -> None:
         }
     )
 
-    event = wait_for_event("Told", "upon a time", about="widget/w", timeout="30s")
+    event = wait_for_event("Told", "upon a time", about="widget/w", timeout="4m")
 
     assert event["involvedObject"]["kind"] == "Widget"
 
@@ -69,11 +69,20 @@ def test_events_of_the_later_api(kwait: Bench, wait_for_event: Wait) -> None:
 def test_the_events_that_came_instead(kwait: Bench, wait_for_event: Wait) -> None:
     """A wait in vain says which there were."""
     kwait.create(pod("web"))
-    wait_for_event("Started", about="pod/web", timeout="30s")
+    wait_for_event("Started", about="pod/web", timeout="4m")
 
-    with raises(WaitTimeout, "did not have an event with reason Evicted .*seen .*1 Scheduled"):
-        wait_for_event("Evicted", about="pod/web", timeout="1s")
-    with raises(WaitTimeout, "Scheduled came with another message: Successfully assigned"):
-        wait_for_event("Scheduled", "by hand", about="pod/web", timeout="1s")
+    times_out(
+        "did not have an event with reason Evicted .*seen .*1 Scheduled",
+        wait_for_event,
+        "Evicted",
+        about="pod/web",
+    )
+    times_out(
+        "Scheduled came with another message: Successfully assigned",
+        wait_for_event,
+        "Scheduled",
+        "by hand",
+        about="pod/web",
+    )
     with pytest.raises(InvalidArgument, match="give a reason, a message or what it is about"):
         wait_for_event()

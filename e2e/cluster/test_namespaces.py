@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.raising import raises
-from pytest_kwait import WaitFailed, WaitTimeout
+from e2e.raising import raises, times_out
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,15 +52,15 @@ def test_what_every_namespace_gets(
     namespace: str, wait_for_default_service_account: Wait, wait_for_kube_root_ca: Wait
 ) -> None:
     """Pods need both; a test's own namespace has them already."""
-    account = wait_for_default_service_account(namespace=namespace, timeout="30s")
-    trusted = wait_for_kube_root_ca(namespace=namespace, timeout="30s")
+    account = wait_for_default_service_account(namespace=namespace, timeout="4m")
+    trusted = wait_for_kube_root_ca(namespace=namespace, timeout="4m")
 
     assert account["metadata"]["namespace"] == namespace
     assert "ca.crt" in trusted["data"]
 
 
-@pytest.mark.wait_for_default_service_account(timeout="30s")
-@pytest.mark.wait_for_kube_root_ca(timeout="30s")
+@pytest.mark.wait_for_default_service_account(timeout="4m")
+@pytest.mark.wait_for_kube_root_ca(timeout="4m")
 def test_marker(kwait: Bench) -> None:
     """As a precondition."""
     assert kwait.get("serviceaccount/default")
@@ -75,14 +75,13 @@ def test_namespaces_that_go_and_one_that_is_kept(
     for name in (held, *names):
         kwait.delete(f"namespace/{name}")
 
-    wait_for_namespaces_deleted([first, names[1]], timeout="1m")
+    wait_for_namespaces_deleted([first, names[1]], timeout="4m")
 
     assert not set(names) & {each["metadata"]["name"] for each in kwait.list("namespaces")}
-    wait_for_namespaces_deleted(names[0], timeout="30s")
-    wait_for(f"namespace/{held}", "condition=NamespaceFinalizersRemaining", timeout="30s")
+    wait_for_namespaces_deleted(names[0], timeout="4m")
+    wait_for(f"namespace/{held}", "condition=NamespaceFinalizersRemaining", timeout="4m")
     told = "being deleted: 1 configmaps left; held by example.com/hold on 1 object"
-    with raises(WaitTimeout, told):
-        wait_for_namespaces_deleted([held], timeout="1s")
+    times_out(told, wait_for_namespaces_deleted, [held])
 
 
 def test_nothing_comes_into_a_namespace_that_goes(
@@ -93,11 +92,14 @@ def test_nothing_comes_into_a_namespace_that_goes(
 
     told = f"namespace {held} is being deleted: nothing can be created in it"
     with raises(WaitFailed, f"pod {held}/late can no longer .*: {told}"):
-        wait_for_pod_running("late", namespace=held, timeout="1m", grace="500ms")
+        wait_for_pod_running("late", namespace=held, timeout="4m", grace="500ms")
     with raises(WaitFailed, told):
-        wait_for(["cm/held", "job/late"], "create", namespace=held, timeout="1m", grace="500ms")
+        wait_for(["cm/held", "job/late"], "create", namespace=held, timeout="4m", grace="500ms")
 
 
 def test_a_namespace_that_nobody_deletes(namespace: str, wait_for_namespaces_deleted: Wait) -> None:
-    with raises(WaitTimeout, "did not get deleted within 1s: still there, nobody is deleting it"):
-        wait_for_namespaces_deleted(namespace, timeout="1s")
+    times_out(
+        "did not get deleted within LIMIT: still there, nobody is deleting it",
+        wait_for_namespaces_deleted,
+        namespace,
+    )

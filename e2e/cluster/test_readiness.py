@@ -31,7 +31,7 @@ def run(folder: Path, cluster: Cluster, *options: str) -> subprocess.CompletedPr
     if cluster.context:
         command.append(f"--kwait-context={cluster.context}")
     return subprocess.run(
-        [*command, *options], cwd=folder, capture_output=True, text=True, timeout=120
+        [*command, *options], cwd=folder, capture_output=True, text=True, timeout=240
     )
 
 

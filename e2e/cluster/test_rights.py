@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from e2e.raising import raises
-from pytest_kwait import WaitTimeout
+from e2e.raising import times_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,18 +34,18 @@ subjects:
 def test_rights_that_come_and_go(
     kwait: Bench, wait_for_authorization_update: Wait, wait_for_named_authorization_update: Wait
 ) -> None:
-    wait_for_authorization_update("jane", "list", "pods", False, timeout="30s")
+    wait_for_authorization_update("jane", "list", "pods", False, timeout="4m")
     kwait.apply(READER)
 
-    review = wait_for_authorization_update("jane", "list", "pods", timeout="30s")
+    review = wait_for_authorization_update("jane", "list", "pods", timeout="4m")
     assert "reader" in review["status"]["reason"]
-    wait_for_authorization_update("jane", "get", "pods/log", timeout="30s")
-    wait_for_authorization_update("joe", "get", "po", groups=["readers"], timeout="30s")
-    wait_for_named_authorization_update("jane", "get", "deployments", "web", timeout="30s")
-    wait_for_named_authorization_update("jane", "get", "deployments", "db", False, timeout="30s")
+    wait_for_authorization_update("jane", "get", "pods/log", timeout="4m")
+    wait_for_authorization_update("joe", "get", "po", groups=["readers"], timeout="4m")
+    wait_for_named_authorization_update("jane", "get", "deployments", "web", timeout="4m")
+    wait_for_named_authorization_update("jane", "get", "deployments", "db", False, timeout="4m")
 
     kwait.delete("rolebinding/reader")
-    wait_for_authorization_update("jane", "list", "pods", False, timeout="30s")
+    wait_for_authorization_update("jane", "list", "pods", False, timeout="4m")
 
 
 def test_the_whole_cluster(
@@ -55,14 +54,19 @@ def test_the_whole_cluster(
     """Members of `system:masters` may do everything."""
     masters = ["system:masters"]
 
-    wait_for_authorization_update("root", "*", "nodes", groups=masters, timeout="30s")
+    wait_for_authorization_update("root", "*", "nodes", groups=masters, timeout="4m")
     wait_for_authorization_update(
-        "root", "list", "secrets", groups=masters, all_namespaces=True, timeout="30s"
+        "root", "list", "secrets", groups=masters, all_namespaces=True, timeout="4m"
     )
     everything = {"verb": "*", "group": "*", "resource": "*"}
-    wait_for_authz_update("root", everything, groups=masters, timeout="30s")
+    wait_for_authz_update("root", everything, groups=masters, timeout="4m")
 
 
 def test_rights_that_do_not_come(wait_for_authorization_update: Wait) -> None:
-    with raises(WaitTimeout, "user jane did not become allowed to list pods"):
-        wait_for_authorization_update("jane", "list", "pods", timeout="1s")
+    times_out(
+        "user jane did not become allowed to list pods",
+        wait_for_authorization_update,
+        "jane",
+        "list",
+        "pods",
+    )

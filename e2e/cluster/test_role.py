@@ -41,7 +41,7 @@ def test_a_run_with_the_documented_role_lacks_nothing(
     kwait.create(role)
     bind(kwait, kwait.namespace, everywhere=True)
     path = kubeconfig_of_default(kwait, tmp_path)
-    wait_for_authorization_update(user_name(kwait), "create", "namespaces", timeout="30s")
+    wait_for_authorization_update(user_name(kwait), "create", "namespaces", timeout="4m")
 
     run_id = f"role-{kwait.namespace[-8:]}"
     options = [f"--kwait-run-id={run_id}", "--kwait-keep=failed", "--kwait-deletion-wait=0", "-n1"]
@@ -49,7 +49,7 @@ def test_a_run_with_the_documented_role_lacks_nothing(
 
     command = [sys.executable, "-P", "-c", JANITOR, "janitor", "--kubeconfig", str(path)]
     command += ["--run-id", run_id, "--kept", "--no-wait"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
     assert status == pytest.ExitCode.TESTS_FAILED, said
     assert "1 failed, 1 passed" in said

@@ -80,7 +80,7 @@ def test_changes(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
     with serving(Server(answer(MUTATING))) as server:
         kwait.create(webhook(server, kwait.namespace, mutating=True, failure_policy="Fail"))
         name = f"mutatingwebhookconfiguration/{kwait.namespace}"
-        wait_for_webhook_ready(name, denial="not on a Sunday", timeout="30s")
+        wait_for_webhook_ready(name, denial="not on a Sunday", timeout="4m")
         speaker = Speaker(kwait)
 
         status, made = speaker.say("add")
@@ -96,7 +96,7 @@ def test_refusals(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
     with serving(Server(answer(VALIDATING))) as server:
         kwait.create(webhook(server, kwait.namespace, failure_policy="Fail"))
         name = f"validatingwebhookconfiguration/{kwait.namespace}"
-        wait_for_webhook_ready(name, denial="not on a Sunday", timeout="30s")
+        wait_for_webhook_ready(name, denial="not on a Sunday", timeout="4m")
         speaker = Speaker(kwait)
 
         for said, (code, why) in DENIED.items():
@@ -114,12 +114,12 @@ def test_pods_that_a_webhook_refuses(
     with serving(Server(answer({}))) as server:
         kwait.create(webhook(server, kwait.namespace, plural="pods"))
         name = f"validatingwebhookconfiguration/{kwait.namespace}"
-        wait_for_webhook_ready(name, denial="not on a Sunday", timeout="30s")
+        wait_for_webhook_ready(name, denial="not on a Sunday", timeout="4m")
         kwait.create(deployment("web"))
 
         refusal = 'FailedCreate: admission webhook "sunday.example.com" denied .*: not on a Sunday'
         with raises(WaitFailed, f"replicaset web-.*: {refusal}"):
-            wait_for_deployment_complete("web", timeout="2m", grace="500ms")
+            wait_for_deployment_complete("web", timeout="4m", grace="500ms")
 
         kwait.delete(name)
-        kwait.wait_for("deployment/web", "condition=Available", timeout="1m", fail_fast=False)
+        kwait.wait_for("deployment/web", "condition=Available", timeout="4m", fail_fast=False)

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.raising import raises
+from e2e.raising import raises, times_out
 from pytest_kwait import (
     InvalidArgument,
     WaitFailed,
-    WaitTimeout,
     all_of,
     any_of,
     at_least,
@@ -89,5 +88,4 @@ def test_what_goes_wrong(wait_for: Callable[..., Any]) -> None:
         wait_for("cm/settings", "jsonpath={.data[}")
     with raises(InvalidArgument, "configmapz"):
         wait_for("configmapz/settings", "create")
-    with raises(WaitTimeout, "is 'blue', not 'red'"):
-        wait_for("cm/settings", "jsonpath={.data.colour}=red", timeout="2s")
+    times_out("is 'blue', not 'red'", wait_for, "cm/settings", "jsonpath={.data.colour}=red")

@@ -24,15 +24,15 @@ def test_a_phase_of_a_pod_that_cannot_start(kwait: Bench, wait_for: Callable[...
     kwait.create(pod("typo", image="Busybox:not a tag"))
 
     with raises(WaitFailed, "can no longer have .* equal to 'Running': InvalidImageName"):
-        wait_for("pod/typo", "jsonpath={.status.phase}=Running", timeout="1m")
+        wait_for("pod/typo", "jsonpath={.status.phase}=Running", timeout="4m")
 
 
 def test_a_phase_after_the_last(kwait: Bench, wait_for: Callable[..., Any]) -> None:
     kwait.create(pod("done"))
-    wait_for("pod/done", "jsonpath={.status.phase}=Succeeded", timeout="1m")
+    wait_for("pod/done", "jsonpath={.status.phase}=Succeeded", timeout="4m")
 
     with raises(WaitFailed, "the pod has ended: Succeeded"):
-        wait_for("pod/done", "jsonpath={.status.phase}=Running", timeout="1m")
+        wait_for("pod/done", "jsonpath={.status.phase}=Running", timeout="4m")
 
 
 def test_numbers_of_a_job_that_has_failed(kwait: Bench, wait_for: Callable[..., Any]) -> None:
@@ -41,13 +41,13 @@ def test_numbers_of_a_job_that_has_failed(kwait: Bench, wait_for: Callable[..., 
     kwait.create({**job, "spec": {"backoffLimit": 0, "template": template}})
 
     with raises(WaitFailed, "the job is failed"):
-        wait_for("job/pi", "jsonpath={.status.succeeded}=1", timeout="2m")
+        wait_for("job/pi", "jsonpath={.status.succeeded}=1", timeout="4m")
 
 
 def test_replicas_that_a_quota_refuses(kwait: Bench, wait_for: Callable[..., Any]) -> None:
     hold_to_quota(kwait, pods="1")
     kwait.create(replica_set("web", 2))
 
-    wait_for("replicaset/web", "jsonpath={.status.replicas}=1", timeout="1m")
+    wait_for("replicaset/web", "jsonpath={.status.replicas}=1", timeout="4m")
     with raises(WaitFailed, "exceeded quota: few"):
-        wait_for("replicaset/web", "jsonpath={.status.readyReplicas}=2", timeout="2m", grace=0)
+        wait_for("replicaset/web", "jsonpath={.status.readyReplicas}=2", timeout="4m", grace=0)

@@ -10,6 +10,7 @@ A transcript is a YAML list of steps:
       headers: {Accept: application/yaml}
       token: ""                                       another bearer token; empty sends none
       until: 200                                      sent again until its status is this one
+             | {status.used.pods: "1"}                or until its body has these values
       save: {rv: metadata.resourceVersion}            values of the answer for later steps
       compare: body | status | fields | headers       how much of the answer counts (default: body)
                | unordered                            the body, whatever the order of its lists
@@ -41,7 +42,7 @@ __all__ = ["Outcome", "load", "play"]
 Outcome = dict[str, Any]
 
 _TOGETHER = 8
-_UNTIL = 60.0
+_UNTIL = 240.0
 
 
 def load(path: Path) -> list[dict[str, Any]]:
@@ -90,10 +91,17 @@ def _answer(endpoint: Endpoint, step: dict[str, Any], values: dict[str, str]) ->
         SYSTEM_CLOCK.sleep(float(answer.headers.get("Retry-After", "1")))
         answer = _send(endpoint, step, values)
     deadline = SYSTEM_CLOCK.monotonic() + _UNTIL
-    while answer.status != step.get("until", answer.status) and SYSTEM_CLOCK.monotonic() < deadline:
+    while not _awaited(step, answer) and SYSTEM_CLOCK.monotonic() < deadline:
         SYSTEM_CLOCK.sleep(0.05)
         answer = _send(endpoint, step, values)
     return answer
+
+
+def _awaited(step: dict[str, Any], answer: Answer) -> bool:
+    awaited = step.get("until", answer.status)
+    if isinstance(awaited, int):
+        return answer.status == awaited
+    return all(_at(answer.body, path) == value for path, value in awaited.items())
 
 
 def _await_account(endpoint: Endpoint, namespace: str) -> None:
@@ -132,7 +140,10 @@ def _incidental(event: dict[str, Any]) -> bool:
 
 def _at(value: Any, path: str) -> Any:
     for name in path.split("."):
-        value = value[int(name)] if isinstance(value, list) else value[name]
+        if isinstance(value, list):
+            value = value[int(name)] if int(name) < len(value) else {}
+        else:
+            value = value.get(name, {})
     return value
 
 

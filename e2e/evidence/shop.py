@@ -81,7 +81,7 @@ def started_again(pod):
 
 def test_shop(kwait):
     kwait.apply(DEFINITION, SHELF, KEYS, COLOURS, SHOP)
-    kwait.wait_for("pod/shop", started_again, timeout="60s", fail_fast=False)
+    kwait.wait_for("pod/shop", started_again, timeout="4m", fail_fast=False)
     restarts = "jsonpath={.status.containerStatuses[0].restartCount}"
     kwait.wait_for("pod/shop", f"{restarts}=999", timeout="2s", fail_fast=False)
 
@@ -104,7 +104,7 @@ def test_teardown(customer):
 
 def test_killed(kwait):
     kwait.apply(KEYS, COLOURS, SHOP)
-    kwait.wait_for("pod/shop", started_again, timeout="60s", fail_fast=False)
+    kwait.wait_for("pod/shop", started_again, timeout="4m", fail_fast=False)
     threading.Timer(0.3, os._exit, [9]).start()
-    kwait.wait_for("configmap/other", "create", timeout="60s")
+    kwait.wait_for("configmap/other", "create", timeout="4m")
 '''

@@ -65,7 +65,7 @@ def image_from(registry: Registry) -> Start:
     """Return the start of a pod whose image comes late."""
 
     def wait(client: ApiClient, namespace: str) -> None:
-        wait_for_pod_ready(client, namespace, "late-image", timeout="2m")
+        wait_for_pod_ready(client, namespace, "late-image", timeout="4m")
 
     made = pod("late-image", container(image=registry.image))
     heal = lambda _: registry.open()  # noqa: E731 - nothing to say of it

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .family import Family
     from .trial import Trial, Trials
 
-TIMEOUT = 60.0
+TIMEOUT = 200.0
 OUTAGE = 0.4
 LIMIT = 1.0
 FAMILIES = (*CLUSTER_FAMILIES, *STORAGE_FAMILIES, *WORKLOAD_FAMILIES, *ANSWER_FAMILIES)

@@ -29,7 +29,7 @@ from pytest_kwait import wait
 
 def test_it(kwait):
     Path("begun").touch()
-    wait.poll_immediate("50ms", "60s", Path("end").exists)
+    wait.poll_immediate("50ms", "4m", Path("end").exists)
 """
 COUNTING = """
 import json
@@ -43,7 +43,7 @@ from pytest_kwait import wait
 def together(request):
     # All ask at the same time, however long their workers took to begin.
     Path(f"begun-{request.node.callspec.id}").touch()
-    wait.poll_immediate("50ms", "60s", lambda: len(list(Path().glob("begun-*"))) == 3)
+    wait.poll_immediate("50ms", "4m", lambda: len(list(Path().glob("begun-*"))) == 3)
 
 @pytest.mark.parametrize("number", range(3))
 def test_it(kwait, number):
@@ -96,13 +96,13 @@ def test_two_living_runs_with_one_id(kwait: Bench, tmp_path: Path) -> None:
     other.mkdir()
     first = begin(one, path, LIVING, *options)
     try:
-        wait.poll_immediate("50ms", "60s", (one / "begun").exists)
+        wait.poll_immediate("50ms", "4m", (one / "begun").exists)
         status, said = run(other, path, "def test_it(kwait): pass\n", *options)
         assert status == pytest.ExitCode.USAGE_ERROR, said
         assert said.count("two runs go by the id 'twice-") == 1
         assert "and that is still going on (Lease default/kwait-twice-" in said
         (one / "end").touch()
-        said, _ = first.communicate(timeout=60)
+        said, _ = first.communicate(timeout=240)
         assert first.returncode == pytest.ExitCode.OK, said
     finally:
         first.kill()
@@ -160,7 +160,7 @@ def refuse(kwait: Bench) -> Iterator[Callable[[str, str], None]]:
                     return "not on a Sunday" in str(error.body)
                 return plural != "namespaces"
 
-            wait.poll_immediate("200ms", "30s", refuses)
+            wait.poll_immediate("200ms", "4m", refuses)
 
         yield refuse
 

@@ -35,7 +35,7 @@ JOB = {
 
 def test_first(kwait, wait_for_pods_running_ready):
     kwait.create(JOB)
-    wait_for_pods_running_ready(1, timeout="1m")
+    wait_for_pods_running_ready(1, timeout="4m")
 
 
 def test_second(kwait):

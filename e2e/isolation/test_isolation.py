@@ -59,7 +59,7 @@ def test_it(kwait):
     # What is left is said by the cluster's own controller, in its time: from 5 seconds on.
     kwait.delete(f"namespace/{kwait.namespace}")
     said = "condition=NamespaceFinalizersRemaining"
-    kwait.wait_for(f"namespace/{kwait.namespace}", said, timeout="1m")
+    kwait.wait_for(f"namespace/{kwait.namespace}", said, timeout="4m")
 """
     path = kwait.cluster.kubeconfig
     status, said = run(tmp_path, path, suite, "--kwait-deletion-wait=3s", "-s")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import kubernetes.client
 import pytest
 
-from e2e.raising import raises
-from pytest_kwait import WaitFailed, WaitTimeout
+from e2e.raising import raises, times_out
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def test_ready(kwait: Bench, wait_for_job_ready: Wait) -> None:
 
     assert wait_for_job_ready("two", 2)["status"]["ready"] == 2
     with raises(WaitFailed, "the job keeps 2 pods active at most"):
-        wait_for_job_ready("two", 3, timeout="1m", grace="500ms")
+        wait_for_job_ready("two", 3, timeout="4m", grace="500ms")
 
 
 def test_ready_of_a_job_that_is_over(
@@ -45,7 +45,7 @@ def test_ready_of_a_job_that_is_over(
     wait_for_job_finish("short")
 
     with raises(WaitFailed, "the job is complete"):
-        wait_for_job_ready("short", 1, timeout="1m", grace="500ms")
+        wait_for_job_ready("short", 1, timeout="4m", grace="500ms")
 
 
 def test_suspend(
@@ -58,15 +58,14 @@ def test_suspend(
     """A Job that is suspended loses its pods, and keeps itself."""
     kwait.apply(job("paused"))
     wait_for_job_ready("paused", 1)
-    with raises(WaitTimeout, "nobody has asked to suspend the job: 1 Running"):
-        wait_for_job_suspend("paused", timeout="2s")
+    times_out("nobody has asked to suspend the job: 1 Running", wait_for_job_suspend, "paused")
     kwait.apply(job("paused", suspend=True))
 
     assert wait_for_job_suspend("paused")["spec"]["suspend"] is True
     wait_for_job_condition("paused", "Suspended", "JobSuspended")
-    wait_for_all_job_pods_gone("paused", timeout="1m")
+    wait_for_all_job_pods_gone("paused", timeout="4m")
     with raises(WaitFailed, "the job is suspended"):
-        wait_for_job_condition("paused", "Complete", timeout="1m", grace="500ms")
+        wait_for_job_condition("paused", "Complete", timeout="4m", grace="500ms")
 
 
 def test_conditions(kwait: Bench, wait_for_job_condition: Wait) -> None:
@@ -76,11 +75,11 @@ def test_conditions(kwait: Bench, wait_for_job_condition: Wait) -> None:
     wait_for_job_condition("good", "Complete", "CompletionsReached")
     wait_for_job_condition("bad", "Failed", "BackoffLimitExceeded")
     with raises(WaitFailed, "the job is failed with reason 'BackoffLimitExceeded'"):
-        wait_for_job_condition("bad", "Failed", "DeadlineExceeded", timeout="1m")
+        wait_for_job_condition("bad", "Failed", "DeadlineExceeded", timeout="4m")
     with raises(WaitFailed, "the job is complete"):
-        wait_for_job_condition("good", "FailureTarget", timeout="1m")
+        wait_for_job_condition("good", "FailureTarget", timeout="4m")
     with raises(WaitFailed, "the job failed: BackoffLimitExceeded"):
-        wait_for_job_condition("bad", "SuccessCriteriaMet", timeout="1m")
+        wait_for_job_condition("bad", "SuccessCriteriaMet", timeout="4m")
 
 
 def test_state(kwait: Bench, wait_for_job_state: Wait) -> None:
@@ -94,15 +93,18 @@ def test_state(kwait: Bench, wait_for_job_state: Wait) -> None:
 
     assert wait_for_job_state("two", two_active)["status"]["active"] == 2
     wait_for_job_state("one", lambda each: each["status"].get("active") == 1)
-    with raises(WaitTimeout, "did not satisfy two_active within 2s: 1 pods are active"):
-        wait_for_job_state("one", two_active, timeout="2s")
+    times_out(
+        "did not satisfy two_active within LIMIT: 1 pods are active",
+        wait_for_job_state,
+        "one",
+        two_active,
+    )
 
 
 def test_gone_by_uid(kwait: Bench, wait_for_job_gone: Wait) -> None:
     """A Job of the same name that came after is another one."""
     before = kwait.create(job("again", suspend=True))[0]["metadata"]["uid"]
-    with raises(WaitTimeout, "still there, nobody is deleting it"):
-        wait_for_job_gone("again", timeout="2s")
+    times_out("still there, nobody is deleting it", wait_for_job_gone, "again")
     kwait.delete("job/again", propagation="Background")
 
     assert wait_for_job_gone("again", before) is None
@@ -123,18 +125,22 @@ def test_what_holds_a_job(
     wait_for_job_ready("held", 1)
     kwait.delete("job/held", propagation="Foreground")
 
-    with raises(
-        WaitTimeout, r"held by foregroundDeletion \(1 pod: 1 being deleted, held by .*kwait"
-    ):
-        wait_for_job_gone("held", timeout="2s")
-    with raises(WaitTimeout, "1 pod still there: 1 being deleted, held by .*kwait.example/held"):
-        wait_for_all_job_pods_gone("held", timeout="2s")
+    times_out(
+        r"held by foregroundDeletion \(1 pod: 1 being deleted, held by .*kwait",
+        wait_for_job_gone,
+        "held",
+    )
+    times_out(
+        "1 pod still there: 1 being deleted, held by .*kwait.example/held",
+        wait_for_all_job_pods_gone,
+        "held",
+    )
     (pod,) = kwait.list("pod")
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_pod(
         pod["metadata"]["name"], kwait.namespace, {"metadata": {"finalizers": None}}
     )
-    assert wait_for_job_gone("held", timeout="1m") is None
-    assert wait_for_all_job_pods_gone("held", timeout="1m") is None
+    assert wait_for_job_gone("held", timeout="4m") is None
+    assert wait_for_all_job_pods_gone("held", timeout="4m") is None
 
 
 def test_pods_of_a_job_that_is_gone(
@@ -143,11 +149,14 @@ def test_pods_of_a_job_that_is_gone(
     """They are found by its name; the finished ones of a Job that is there stay."""
     kwait.create(job("short-lived"))
     wait_for_job_ready("short-lived", 1)
-    with raises(WaitTimeout, "1 pod still there: 1 Running; the job is at work, and makes pods"):
-        wait_for_all_job_pods_gone("short-lived", timeout="2s")
+    times_out(
+        "1 pod still there: 1 Running; the job is at work, and makes pods",
+        wait_for_all_job_pods_gone,
+        "short-lived",
+    )
     kwait.delete("job/short-lived", propagation="Background")
 
-    assert wait_for_all_job_pods_gone("short-lived", timeout="1m") is None
+    assert wait_for_all_job_pods_gone("short-lived", timeout="4m") is None
     assert kwait.list("pod") == []
 
 

@@ -25,7 +25,7 @@ def test_fixture(kwait: Bench, wait_for_job_pods_running: Callable[..., Any]) ->
 
 
 @pytest.mark.manifests("sleepers.yaml")
-@pytest.mark.wait_for_job_pods_running("sleepers", 3, timeout="2m")
+@pytest.mark.wait_for_job_pods_running("sleepers", 3, timeout="4m")
 def test_marker(kwait: Bench) -> None:
     """The marker is a precondition: the body starts when it holds."""
     job = kwait.get("job/sleepers")
@@ -37,7 +37,7 @@ def test_marker(kwait: Bench) -> None:
 def test_function(kwait: Bench) -> None:
     """The function takes any client of the official library."""
     pods = pytest_kwait.wait_for_job_pods_running(
-        kwait.client, kwait.namespace, "sleepers", 3, timeout="2m", poll="1s"
+        kwait.client, kwait.namespace, "sleepers", 3, timeout="4m", poll="1s"
     )
 
     assert len({pod["metadata"]["uid"] for pod in pods}) == 3

@@ -33,7 +33,7 @@ def test_pod_security(kwait: Bench, wait_for_job_pods_running: Wait) -> None:
     kwait.create(job("root"))
 
     with raises(WaitFailed, 'FailedCreate: pods "root-\\S+" is forbidden: violates PodSecurity "r'):
-        wait_for_job_pods_running("root", 1, timeout="2m", grace="500ms")
+        wait_for_job_pods_running("root", 1, timeout="4m", grace="500ms")
 
 
 def test_pods_beyond_a_quota(
@@ -45,7 +45,7 @@ def test_pods_beyond_a_quota(
 
     assert len(wait_for_job_pods_running("two", 1)) == 1
     with raises(WaitFailed, 'FailedCreate: pods "two-\\S+" is forbidden: exceeded quota: few'):
-        wait_for_job_complete("two", timeout="2m", grace="500ms")
+        wait_for_job_complete("two", timeout="4m", grace="500ms")
 
     freed = threading.Timer(1.0, kwait.delete, ["resourcequota/few"])
     freed.start()
@@ -60,7 +60,7 @@ def test_a_service_account_that_comes_late(
     kwait.create(of_account("late", "late"))
 
     with raises(WaitFailed, 'FailedCreate: .*serviceaccount "late" not found'):
-        wait_for_job_finish("late", timeout="2m", grace="500ms")
+        wait_for_job_finish("late", timeout="4m", grace="500ms")
 
     kwait.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "late"}})
     assert wait_for_job_ready("late", 1)["status"]["ready"] == 1

@@ -54,8 +54,8 @@ _READS = frozenset(
 )
 _WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets")
 _TOGETHER = 4
-_UNTIL = 60.0
-_PATIENCE = 120.0
+_UNTIL = 240.0
+_PATIENCE = 400.0
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def test_pods_as_a_list(kwait: Bench) -> None:
         return pod
 
     known = pytest_kwait.wait_for_pods_on_minions(
-        kwait.client, kwait.namespace, pods=pods, pod_info=pod_info, timeout="1m"
+        kwait.client, kwait.namespace, pods=pods, pod_info=pod_info, timeout="4m"
     )
 
     assert len(known) == 3

@@ -50,7 +50,7 @@ def test_two_jobs_share_a_suite(kwait_cluster: Cluster, tmp_path: Path) -> None:
             ("auto/2", {**_environment(), "JOB_COMPLETION_INDEX": "1"}),
         )
     ]
-    said = [job.communicate(timeout=120)[0] for job in jobs]
+    said = [job.communicate(timeout=240)[0] for job in jobs]
 
     assert [job.returncode for job in jobs] == [0, 0], "\n".join(said)
     assert "kwait: shard 1/2 is 3 of 5 tests" in said[0]

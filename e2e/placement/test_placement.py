@@ -31,7 +31,7 @@ def refused(kwait: Bench, name: str, text: str) -> None:
         conditions = found["status"].get("conditions", ())
         return any(re.fullmatch(text, each.get("message", "")) for each in conditions)
 
-    kwait.wait_for(f"pod/{name}", says_so, timeout="30s", fail_fast=False)
+    kwait.wait_for(f"pod/{name}", says_so, timeout="4m", fail_fast=False)
 
 
 def message(reason: str, way_out: str) -> str:
@@ -49,7 +49,7 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 def node_of(kwait: Bench, name: str) -> str:
     """Wait until the pod has a node."""
     found = kwait.wait_for(
-        f"pod/{name}", lambda one: bool(one["spec"].get("nodeName")), timeout="30s", fail_fast=False
+        f"pod/{name}", lambda one: bool(one["spec"].get("nodeName")), timeout="4m", fail_fast=False
     )
     return str(found["spec"]["nodeName"])
 

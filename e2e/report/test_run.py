@@ -82,7 +82,7 @@ def test_two_jobs_one_page(
         )
         for shard in (1, 2)
     ]
-    said = [job.communicate(timeout=120)[0] for job in jobs]
+    said = [job.communicate(timeout=240)[0] for job in jobs]
 
     assert all(f"kwait: report {tmp_path}/part-" in text for text in said), "\n".join(said)
     parts = [str(tmp_path / f"part-{shard}.json") for shard in (1, 2)]

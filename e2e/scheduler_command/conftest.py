@@ -64,7 +64,7 @@ class Site:
         def held(lease: dict[str, dict[str, str]]) -> bool:
             return (lease["spec"].get("holderIdentity") or "") not in ("", *but)
 
-        lease = self.kwait.wait_for(f"lease/{LEASE}", held, timeout=60)
+        lease = self.kwait.wait_for(f"lease/{LEASE}", held, timeout=240)
         holder: str = lease["spec"]["holderIdentity"]
         return holder
 
@@ -85,7 +85,7 @@ class Site:
                 },
             }
         )
-        self.kwait.wait_for(f"pod/{name}", "condition=PodScheduled", timeout=60)
+        self.kwait.wait_for(f"pod/{name}", "condition=PodScheduled", timeout=240)
 
 
 @pytest.fixture

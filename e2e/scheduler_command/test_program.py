@@ -62,11 +62,11 @@ def test_from_its_configuration_to_its_end(site: Site) -> None:
     # The configuration is written, and means the same when it is read back.
     config = f"--config={site.configuration()}"
     subprocess.run(
-        command_line(*site.flags, config, f"--write-config-to={written}"), check=True, timeout=60
+        command_line(*site.flags, config, f"--write-config-to={written}"), check=True, timeout=240
     )
     again = site.folder / "again.yaml"
     subprocess.run(
-        command_line(f"--config={written}", f"--write-config-to={again}"), check=True, timeout=60
+        command_line(f"--config={written}", f"--write-config-to={again}"), check=True, timeout=240
     )
     assert again.read_text() == written.read_text()
 
@@ -168,7 +168,7 @@ def test_health_is_served_before_there_is_a_cluster(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_meant_is_one_line(flags: list[str], error: str) -> None:
     ended = subprocess.run(
-        command_line(*flags), capture_output=True, text=True, timeout=60, check=False
+        command_line(*flags), capture_output=True, text=True, timeout=240, check=False
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert [line for line in ended.stderr.splitlines() if line[0] not in "IW"] == [

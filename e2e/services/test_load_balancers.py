@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import kubernetes.client
 import pytest
 
-from e2e.raising import raises
-from pytest_kwait import WaitFailed, WaitTimeout
+from e2e.raising import raises, times_out
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,19 +54,18 @@ def test_load_balancer(
 ) -> None:
     """From its first address over another one to none."""
     kwait.create(service())
-    with raises(WaitTimeout, "did not have a load balancer within 2s: no ingress yet"):
-        wait_for_load_balancer("web", timeout="2s")
+    times_out(
+        "did not have a load balancer within LIMIT: no ingress yet", wait_for_load_balancer, "web"
+    )
     balance(kwait, FIRST)
 
     (ingress,) = wait_for_load_balancer("web")["status"]["loadBalancer"]["ingress"]
     assert FIRST.items() <= ingress.items()
-    with raises(WaitTimeout, "ingress is 192.0.2.7 still"):
-        wait_for_new_ingress_ip("web", "192.0.2.7", timeout="2s")
+    times_out("ingress is 192.0.2.7 still", wait_for_new_ingress_ip, "web", "192.0.2.7")
     balance(kwait, SECOND)
     (ingress,) = wait_for_new_ingress_ip("web", "192.0.2.7")["status"]["loadBalancer"]["ingress"]
     assert SECOND.items() <= ingress.items()
-    with raises(WaitTimeout, "still has ingress lb.kwait.example"):
-        wait_for_load_balancer_destroy("web", timeout="2s")
+    times_out("still has ingress lb.kwait.example", wait_for_load_balancer_destroy, "web")
     balance(kwait)
     assert wait_for_load_balancer_destroy("web")["metadata"]["name"] == "web"
 
@@ -85,15 +84,17 @@ def test_finalizer(
 ) -> None:
     """A service is held until its load balancer is gone; the message says so."""
     uid = kwait.create(service())[0]["metadata"]["uid"]
-    with raises(WaitTimeout, f"{FINALIZER} is not there"):
-        wait_for_service_updated_with_finalizer("web", timeout="2s")
+    times_out(f"{FINALIZER} is not there", wait_for_service_updated_with_finalizer, "web")
     finalize(kwait, FINALIZER)
     balance(kwait, FIRST)
     wait_for_service_updated_with_finalizer("web")
     kwait.delete("service/web")
 
-    with raises(WaitTimeout, r"held by service\S+ \(its load balancer 192.0.2.7 is there still\)"):
-        wait_for_service_deleted_with_finalizer("web", timeout="2s")
+    times_out(
+        r"held by service\S+ \(its load balancer 192.0.2.7 is there still\)",
+        wait_for_service_deleted_with_finalizer,
+        "web",
+    )
     finalize(kwait)
     assert wait_for_service_deleted_with_finalizer("web", uid) is None
     kwait.create(service())
@@ -102,8 +103,12 @@ def test_finalizer(
 
 def test_finalizer_that_goes(kwait: Bench, wait_for_service_updated_with_finalizer: Wait) -> None:
     kwait.create(service("LoadBalancer", FINALIZER))
-    with raises(WaitTimeout, f"{FINALIZER} is still there"):
-        wait_for_service_updated_with_finalizer("web", has_finalizer=False, timeout="2s")
+    times_out(
+        f"{FINALIZER} is still there",
+        wait_for_service_updated_with_finalizer,
+        "web",
+        has_finalizer=False,
+    )
     finalize(kwait)
 
     found = wait_for_service_updated_with_finalizer("web", has_finalizer=False)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import kubernetes.client
 
-from e2e.raising import raises
+from e2e.raising import raises, times_out
 from e2e.storage.manifest import claim, kept_for, storage_class, user, volume
-from pytest_kwait import WaitFailed, WaitTimeout
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def test_a_class_that_does_not_exist(
     with raises(
         WaitFailed, f'ProvisioningFailed: storageclass.storage.k8s.io "{unique}" not found'
     ):
-        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="1m")
+        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="4m")
 
 
 def test_no_provisioner(
@@ -54,9 +54,9 @@ def test_no_provisioner(
     data = kwait.create(storage_class(unique), claim("data", unique))[1]
 
     with raises(WaitFailed, "no volume plugin matched name: kubernetes.io/no-provisioner"):
-        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="1m")
+        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="4m")
     kwait.create(volume(unique, unique, claimRef=kept_for(data)))
-    assert wait_for_pv_claim_bound_phase(["data"], timeout="1m")
+    assert wait_for_pv_claim_bound_phase(["data"], timeout="4m")
 
 
 def test_a_volume_that_does_not_fit(
@@ -68,7 +68,7 @@ def test_a_volume_that_does_not_fit(
     kwait.create(claim("data", unique, volumeName=unique, resources=more))
 
     with raises(WaitFailed, "VolumeMismatch: Cannot bind to requested volume .*too small"):
-        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="1m")
+        wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="4m")
 
 
 def test_a_volume_of_another_claim(
@@ -80,7 +80,7 @@ def test_a_volume_of_another_claim(
     kwait.create(claim("second", unique, volumeName=unique))
 
     with raises(WaitFailed, "FailedBinding: volume .* already bound to a different claim"):
-        wait_for_persistent_volume_claim_phase("second", "Bound", grace="1s", timeout="1m")
+        wait_for_persistent_volume_claim_phase("second", "Bound", grace="1s", timeout="4m")
 
 
 def test_waiting_for_a_consumer_is_not_hopeless(
@@ -92,10 +92,15 @@ def test_waiting_for_a_consumer_is_not_hopeless(
         claim("data", unique),
     )
 
-    with raises(WaitTimeout, "Pending: WaitForFirstConsumer: waiting for first consumer"):
-        wait_for_persistent_volume_claim_phase("data", "Bound", grace="500ms", timeout="2s")
+    times_out(
+        "Pending: WaitForFirstConsumer: waiting for first consumer",
+        wait_for_persistent_volume_claim_phase,
+        "data",
+        "Bound",
+        grace="500ms",
+    )
     kwait.create(user("reader", "data"))
-    assert wait_for_persistent_volume_claim_phase("data", "Bound", timeout="1m")
+    assert wait_for_persistent_volume_claim_phase("data", "Bound", timeout="4m")
 
 
 def test_lost(
@@ -116,7 +121,7 @@ def test_lost(
     )
     wait_for_persistent_volume_deleted(unique)
 
-    assert wait_for_persistent_volume_claim_phase("data", "Lost", timeout="1m")
+    assert wait_for_persistent_volume_claim_phase("data", "Lost", timeout="4m")
     with raises(WaitFailed, "the claim is Lost: ClaimLost: Bound claim has lost its"):
         wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s")
     with raises(WaitFailed, "the claim is Lost already"):
@@ -138,8 +143,9 @@ def test_claims_by_hand(
     assert [each["metadata"]["name"] for each in both] == ["a", "b"]
     assert wait_for_pvc_finalizer("a", "kwait.example/held")["metadata"]["name"] == "a"
     kwait.delete("pvc/a")
-    with raises(WaitTimeout, "being deleted, held by .*kwait.example/held"):
-        wait_for_persistent_volume_claim_deleted("a", timeout="2s")
+    times_out(
+        "being deleted, held by .*kwait.example/held", wait_for_persistent_volume_claim_deleted, "a"
+    )
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_persistent_volume_claim(
         "a", kwait.namespace, {"metadata": {"finalizers": None}}
     )

@@ -30,7 +30,7 @@ def bound(kwait: Bench, unique: str, wait_for_pv_and_pvc: Wait) -> None:
     """A claim that has a volume, and asks for a class of attributes afterwards."""
     (data,) = kwait.create(claim("data", unique))
     kwait.create(volume(unique, unique, claimRef=kept_for(data)))
-    wait_for_pv_and_pvc(unique, "data", timeout="1m")
+    wait_for_pv_and_pvc(unique, "data", timeout="4m")
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_persistent_volume_claim(
         "data", kwait.namespace, {"spec": {"volumeAttributesClassName": "kwait-gold"}}
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import kubernetes.client
 import pytest
 
-from e2e.raising import raises
+from e2e.raising import raises, times_out
 from e2e.storage.manifest import attachment, claim, kept_for, user, volume
-from pytest_kwait import WaitFailed, WaitTimeout
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,11 +74,15 @@ def test_many_claims(
 
     (any_of,) = wait_for_persistent_volume_claims_phase(["a", "b"], "Bound", match_any=True)
     assert any_of["spec"]["volumeName"] == f"{unique}-a"
-    with raises(WaitTimeout, r"did not get to phase Bound \(all\) within 2s: .*b: "):
-        wait_for_persistent_volume_claims_phase(["a", "b"], "Bound", timeout="2s")
+    times_out(
+        r"did not get to phase Bound \(all\) within LIMIT: .*b: ",
+        wait_for_persistent_volume_claims_phase,
+        ["a", "b"],
+        "Bound",
+    )
     kwait.create(second)
 
-    found = wait_for_persistent_volume_claims_phase(claims, "Bound", timeout="1m")
+    found = wait_for_persistent_volume_claims_phase(claims, "Bound", timeout="4m")
     volumes = wait_for_pv_claim_bound_phase(claims)
 
     assert [each["metadata"]["name"] for each in found] == ["a", "b"]
@@ -99,8 +103,11 @@ def test_released(
     kwait.create(claim("data", unique))
     wait_for_pv_and_pvc(unique, "data")
     kwait.delete("pv/" + unique)
-    with raises(WaitTimeout, rf"held by {PV_PROTECTION} \(bound to claim \S+/data\)"):
-        wait_for_persistent_volume_deleted(unique, timeout="2s")
+    times_out(
+        rf"held by {PV_PROTECTION} \(bound to claim \S+/data\)",
+        wait_for_persistent_volume_deleted,
+        unique,
+    )
     kwait.delete("pvc/data")
 
     assert wait_for_persistent_volume_claim_deleted("data") is None
@@ -136,10 +143,13 @@ def test_finalizers_and_users(
     uid = wait_for_pvc_finalizer("data", PVC_PROTECTION)["metadata"]["uid"]
     wait_for_pod_running("reader")
     kwait.delete("pvc/data")
-    with raises(WaitTimeout, rf"held by {PVC_PROTECTION} \(used by pod reader\)"):
-        wait_for_persistent_volume_claim_deleted("data", timeout="2s")
+    times_out(
+        rf"held by {PVC_PROTECTION} \(used by pod reader\)",
+        wait_for_persistent_volume_claim_deleted,
+        "data",
+    )
     kwait.delete("pod/reader")
-    assert wait_for_pvc_finalizer("data", PVC_PROTECTION, present=False, timeout="1m") is None
+    assert wait_for_pvc_finalizer("data", PVC_PROTECTION, present=False, timeout="4m") is None
     assert wait_for_persistent_volume_claim_deleted("data", uid) is None
 
 
@@ -151,8 +161,7 @@ def test_phases_by_hand(kwait: Bench, unique: str, wait_for_persistent_volume_ph
     found = wait_for_persistent_volume_phase(unique, "Available")
 
     assert found["metadata"]["name"] == unique
-    with raises(WaitTimeout, "not found yet"):
-        wait_for_persistent_volume_phase(f"{unique}-none", "Bound", timeout="2s")
+    times_out("not found yet", wait_for_persistent_volume_phase, f"{unique}-none", "Bound")
 
 
 def test_deleted_by_uid(
@@ -165,11 +174,15 @@ def test_deleted_by_uid(
     (made,) = kwait.create(volume(unique, unique))
     finalize_volume(kwait, unique, "kwait.example/held")
     wait_for_pv_finalizer(unique, "kwait.example/held")
-    with raises(WaitTimeout, "nobody is deleting it, its reclaim policy is Retain"):
-        wait_for_persistent_volume_deleted(unique, timeout="2s")
+    times_out(
+        "nobody is deleting it, its reclaim policy is Retain",
+        wait_for_persistent_volume_deleted,
+        unique,
+    )
     kwait.delete("pv/" + unique)
-    with raises(WaitTimeout, "being deleted, held by .*kwait.example/held"):
-        wait_for_persistent_volume_deleted(unique, timeout="2s")
+    times_out(
+        "being deleted, held by .*kwait.example/held", wait_for_persistent_volume_deleted, unique
+    )
     finalize_volume(kwait, unique)
 
     assert wait_for_persistent_volume_deleted(unique, made["metadata"]["uid"]) is None
@@ -194,13 +207,21 @@ def test_attachment(
     storage.patch_volume_attachment_status(
         unique, {"status": {"attached": False, "attachError": {"message": "the disk is in use"}}}
     )
-    with raises(WaitTimeout, r"not attached to \S+: the disk is in use"):
-        wait_for_volume_attachment_attached(unique, timeout="2s", mode=mode)
+    times_out(
+        r"not attached to \S+: the disk is in use",
+        wait_for_volume_attachment_attached,
+        unique,
+        mode=mode,
+    )
     storage.patch_volume_attachment_status(
         unique, {"status": {"attached": True, "attachError": None}}
     )
     assert wait_for_volume_attachment_attached(unique, mode=mode)["status"]["attached"] is True
-    with raises(WaitTimeout, "still there, nobody is deleting it"):
-        wait_for_volume_attachment_terminated(unique, timeout="2s", mode=mode)
+    times_out(
+        "still there, nobody is deleting it",
+        wait_for_volume_attachment_terminated,
+        unique,
+        mode=mode,
+    )
     kwait.delete("volumeattachment/" + unique)
     assert wait_for_volume_attachment_terminated(unique, mode=mode) is None

@@ -52,4 +52,4 @@ def hold_to_quota(kwait: Bench, **hard: str) -> None:
     """Limit a namespace, and return once the server holds it to that."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
     kwait.create({**quota, "spec": {"hard": hard}})
-    kwait.wait_for("resourcequota/few", "jsonpath={.status.hard}", timeout="1m")
+    kwait.wait_for("resourcequota/few", "jsonpath={.status.hard}", timeout="4m")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from e2e.pods.manifest import pod
-from e2e.raising import raises
-from pytest_kwait import InvalidArgument, WaitTimeout
+from e2e.raising import raises, times_out
+from pytest_kwait import InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait import Bench
@@ -49,8 +49,12 @@ def test_by_the_pods_that_the_scale_selects(kwait: Bench) -> None:
     known = {"spec": {"replicas": 0}, "status": {"selector": "app=corner"}}
     kwait.apply(definition(labelSelectorPath=".status.selector"), shop | known)
 
-    with raises(WaitTimeout, "shop .*/corner did not have exactly 1 pod, Running and ready"):
-        kwait.scale("shop/corner", 1, timeout="2s")
+    times_out(
+        "shop .*/corner did not have exactly 1 pod, Running and ready",
+        kwait.scale,
+        "shop/corner",
+        1,
+    )
     # There is no controller of shops here: the test makes the pod itself.
     kwait.create(pod("corner-1", labels={"app": "corner"}))
     assert kwait.scale("shop/corner", 1)["spec"]["replicas"] == 1

@@ -70,4 +70,4 @@ def test_pods_beyond_a_quota(kwait: Bench, wait_for_daemon_set_status: Wait) -> 
     kwait.create(daemon_set("agent"))
 
     with raises(WaitFailed, 'FailedCreate: pods "agent-\\S+" is forbidden: exceeded quota: few'):
-        wait_for_daemon_set_status("agent", timeout="2m", grace="500ms")
+        wait_for_daemon_set_status("agent", timeout="4m", grace="500ms")

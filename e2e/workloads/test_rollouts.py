@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.raising import raises
+from e2e.raising import raises, times_out
 from e2e.workloads.manifest import NEVER_READY, deployment
-from pytest_kwait import WaitFailed, WaitTimeout
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +42,11 @@ def test_deployment(kwait: Bench, wait_for_rollout_status: Wait) -> None:
 def test_what_is_missing_is_said_as_by_kubectl(kwait: Bench, wait_for_rollout_status: Wait) -> None:
     kwait.create(deployment("slow", 1, NEVER_READY))
 
-    with raises(WaitTimeout, 'Waiting for deployment "slow" rollout to finish: 0 of 1 updated rep'):
-        wait_for_rollout_status("deployment/slow", timeout="2s")
+    times_out(
+        'Waiting for deployment "slow" rollout to finish: 0 of 1 updated rep',
+        wait_for_rollout_status,
+        "deployment/slow",
+    )
 
 
 def test_a_missed_progress_deadline(kwait: Bench, wait_for_rollout_status: Wait) -> None:
@@ -58,7 +61,7 @@ def test_a_missed_progress_deadline(kwait: Bench, wait_for_rollout_status: Wait)
         WaitFailed,
         r'deployment "huge" exceeded its progress deadline \(pod huge-\S+: Unschedulable: 0/',
     ):
-        wait_for_rollout_status("deployment/huge", timeout="2m", grace="3s")
+        wait_for_rollout_status("deployment/huge", timeout="4m", grace="3s")
 
 
 def test_daemon_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
@@ -69,7 +72,7 @@ def test_daemon_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
     kwait.apply(set_of("DaemonSet", "agent", {"image": "Busybox:not a tag"}))
 
     with raises(WaitFailed, r"daemonset \S+ can no longer roll out: pod agent-\S+: InvalidIm"):
-        wait_for_rollout_status("daemonset/agent", timeout="2m", grace=0)
+        wait_for_rollout_status("daemonset/agent", timeout="4m", grace=0)
 
 
 def test_stateful_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
@@ -79,7 +82,7 @@ def test_stateful_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
     kwait.apply(set_of("StatefulSet", "db", {"image": "Busybox:not a tag"}))
 
     with raises(WaitFailed, "statefulset .* can no longer roll out: pod db-0: InvalidImageN"):
-        wait_for_rollout_status("statefulset/db", timeout="2m", grace=0)
+        wait_for_rollout_status("statefulset/db", timeout="4m", grace=0)
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "StatefulSet"])

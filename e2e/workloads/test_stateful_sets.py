@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from e2e.raising import raises
+from e2e.raising import raises, times_out
 from e2e.workloads.manifest import hold_to_quota
 from e2e.workloads.sets import TYPO, stateful_set
-from pytest_kwait import WaitFailed, WaitTimeout
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +48,12 @@ def test_an_ordered_start_step_by_step(
     kwait.create(stateful_set("web", 2, container={"readinessProbe": probe}))
 
     assert names(wait_for_stateful_set_running("web", 1, 0)) == ["web-0"]
-    with raises(WaitTimeout, "pod web-1 is not there yet; all pods: 1 Running, not ready"):
-        wait_for_stateful_set_pod_ready("web", "web-1", timeout="2s")
+    times_out(
+        "pod web-1 is not there yet; all pods: 1 Running, not ready",
+        wait_for_stateful_set_pod_ready,
+        "web",
+        "web-1",
+    )
     kwait.exec("web-0", "touch", "/tmp/ready")
     assert names(wait_for_stateful_set_running("web", 2, 1)) == ["web-0", "web-1"]
 
@@ -121,4 +125,4 @@ def test_pods_beyond_a_quota(kwait: Bench, wait_for_stateful_set_running_and_rea
 
     assert names(wait_for_stateful_set_running_and_ready("web", 1)) == ["web-0"]
     with raises(WaitFailed, 'FailedCreate: .*pods "web-1" is forbidden: exceeded quota: few'):
-        wait_for_stateful_set_running_and_ready("web", 2, timeout="2m", grace="500ms")
+        wait_for_stateful_set_running_and_ready("web", 2, timeout="4m", grace="500ms")
