@@ -54,7 +54,7 @@ def test_names_that_another_definition_has(
 
 
 def test_a_definition_that_is_not_there(wait_for_crd_established: Wait) -> None:
-    told = "no.such.kind did not get established and served within 1s: not found yet"
+    told = "no.such.kind did not get established and served within LIMIT: not found yet"
     times_out(told, wait_for_crd_established, "no.such.kind")
     with pytest.raises(InvalidArgument, match=re.escape("use <plural>.<group>")):
         wait_for_crd_established("widgets")
