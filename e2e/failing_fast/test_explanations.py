@@ -37,7 +37,7 @@ def test_every_part_in_its_place(kwait: Bench, wait_for_job_complete: Wait) -> N
     parts = (
         "BackoffLimitExceeded",
         "  awaited   job",
-        "  limit     2m0s, ended after ",
+        "  limit     4m0s, ended after ",
         "  seen      1 ",  # Failed, or Running where the job's end came before the pod's
         "  timeline",
         "  pods",
