@@ -8,7 +8,6 @@ EMBEDDED_LACKS = {
     "its own registry": "its registry of kinds is made from a real server",
     "images": "it runs no images",
     "APIService": "it serves one API server",
-    "bare namespaces": "it makes what every namespace gets together with the namespace",
     "memory limits": "its containers need no memory",
     "security contexts": "its containers run as nobody in particular",
 }

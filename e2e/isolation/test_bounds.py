@@ -186,7 +186,6 @@ def test_needy(kwait): pass
     assert "denied the request: not on a Sunday" in line
 
 
-@pytest.mark.needs("bare namespaces")
 def test_a_namespace_that_never_gets_ready(
     kwait: Bench, tmp_path: Path, refuse: Callable[[str, str], None]
 ) -> None:

@@ -62,6 +62,10 @@ class ManualClock(SimClock):
     def call_soon(self, call: Callable[..., object], *args: object) -> Timer:
         return self.call_later(0.0, call, *args)
 
+    def leap(self, seconds: float) -> None:
+        """Let time pass in which nothing is called, as for a process that is stopped."""
+        self._now += seconds
+
     def advance(self, seconds: float = 0.0) -> None:
         """Make every call that falls due within `seconds`, in order, later ones they plan too."""
         end = self._now + seconds

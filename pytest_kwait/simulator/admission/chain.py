@@ -18,6 +18,7 @@ from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
 from pytest_kwait.simulator.admission.service_account import ServiceAccount
+from pytest_kwait.simulator.admission.storage_classes import ClaimResize, DefaultStorageClass
 from pytest_kwait.simulator.admission.validating_policy import ValidatingPolicies
 from pytest_kwait.simulator.admission.validating_webhook import ValidatingWebhook
 
@@ -46,6 +47,8 @@ class Admission:
             PodSecurity(api),
             Priority(api),
             DefaultTolerationSeconds(),
+            DefaultStorageClass(api),
+            ClaimResize(api),
             CertificateRights(api),
             self._mutating,
             self._policies,

@@ -27,7 +27,7 @@ from pytest_kwait.simulator.controllers.replica_sets import (
 )
 from pytest_kwait.simulator.controllers.resource_quotas import ResourceQuotas
 from pytest_kwait.simulator.controllers.scheduler import Scheduler
-from pytest_kwait.simulator.controllers.volumes import VolumeBinder, VolumeProtection
+from pytest_kwait.simulator.controllers.volumes.ephemeral import EphemeralVolumes
 from pytest_kwait.simulator.kubelet import start_kubelets
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["start_all"]
+
+# Seconds after the start.
+_LATER = 1.0
 
 
 def start_all(api: ClusterApi, *, nodes: int, authority: tuple[bytes, bytes] | None = None) -> None:
@@ -62,8 +65,7 @@ def start_all(api: ClusterApi, *, nodes: int, authority: tuple[bytes, bytes] | N
     ExpiryController(api)
     EventExpiry(api)
     DisruptionBudgets(api)
-    VolumeBinder(api)
-    VolumeProtection(api)
+    EphemeralVolumes(api)
     GarbageCollector(api)
     NodeTaints(api)
     PodCleanup(api)
@@ -73,6 +75,17 @@ def start_all(api: ClusterApi, *, nodes: int, authority: tuple[bytes, bytes] | N
     _start_with_the_first(api, pods)
     if authority is not None:
         _sign_with(api, authority)
+    # They have no say in whether a cluster is ready: what loads later makes nobody wait.
+    api.clock.call_later(_LATER, _follow_failures, api)
+
+
+def _follow_failures(api: ClusterApi) -> None:
+    """Follow nodes that go silent, and whom their taints drive away."""
+    from pytest_kwait.simulator.controllers.node_health import NodeHealth
+    from pytest_kwait.simulator.controllers.taint_eviction import TaintEviction
+
+    NodeHealth(api)
+    TaintEviction(api)
 
 
 def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
@@ -109,6 +122,16 @@ def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
 
         Autoscalers(api)
 
+    def volumes() -> None:
+        from pytest_kwait.simulator.controllers.volumes.binder import VolumeBinder
+        from pytest_kwait.simulator.controllers.volumes.expansion import VolumeExpansion
+        from pytest_kwait.simulator.controllers.volumes.protection import VolumeProtection
+
+        VolumeBinder(api)
+        VolumeProtection(api)
+        VolumeExpansion(api)
+
+    _with_any(api, ("persistentvolumeclaims", "persistentvolumes"), volumes)
     _with_any(api, ("daemonsets.apps", "statefulsets.apps"), sets)
     _with_any(api, ("services", "endpoints"), endpoints)
     _with_any(api, ("cronjobs.batch",), cron_jobs)

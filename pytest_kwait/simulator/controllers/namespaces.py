@@ -94,7 +94,8 @@ class NamespaceContents:
     """Gives every namespace its default ServiceAccount and the cluster's root certificates.
 
     Upstream does so a moment after the namespace was made, and refuses pods until then; here they
-    are there when the namespace is first seen, so that a pod can follow at once.
+    are there when the namespace is first seen, so that a pod can follow at once. What is refused
+    (by a webhook, for example) is tried again, and pods are refused until then here too.
     """
 
     def __init__(self, api: ClusterApi) -> None:
@@ -110,8 +111,11 @@ class NamespaceContents:
         if self._api.clock.may_wait():
             # Nobody sees any change as long as those who are told of this one wait for webhooks.
             self._queue.add(name_of(new))
-        else:
+            return
+        try:
             self._fill(name_of(new))
+        except StatusError:
+            self._queue.add(name_of(new))
 
     def _content_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if (change == "DELETED" and name_of(new) == "default") or (
@@ -123,8 +127,17 @@ class NamespaceContents:
         found = self._api.find("namespaces", namespace)
         if found is None or is_being_deleted(found):
             return
+        # Two controllers upstream: neither waits for the other.
+        try:
+            self._account(namespace)
+        finally:
+            self._certificates(namespace)
+
+    def _account(self, namespace: str) -> None:
         if self._api.find("serviceaccounts", "default", namespace) is None:
             self._create("serviceaccounts", {"metadata": {"name": "default"}}, namespace)
+
+    def _certificates(self, namespace: str) -> None:
         data = {"ca.crt": self._api.root_ca}
         present = self._api.find("configmaps", _ROOT_CA, namespace)
         if present is None:

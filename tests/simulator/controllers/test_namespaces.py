@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.simulator.controllers.namespaces import deletion_conditions
+from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
@@ -134,3 +135,24 @@ def test_conditions_keep_their_time_while_their_status_stays() -> None:
     second = deletion_conditions(first, {}, "now")
     times = [one["lastTransitionTime"] for one in second]
     assert times == ["then", "then", "then", "now", "then"]
+
+
+def test_what_is_refused_for_a_namespace_is_tried_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+    create = cluster.api.create
+
+    def refuse(resource: str, obj: Obj, namespace: str = "") -> Obj:
+        if resource == "serviceaccounts" and len(refused) < 3:
+            refused.append(namespace)
+            raise StatusError(403, "Forbidden", "not on a Sunday")
+        return create(resource, obj, namespace)
+
+    monkeypatch.setattr(cluster.api, "create", refuse)
+    create("namespaces", {"metadata": {"name": "n"}})
+    assert cluster.api.find("serviceaccounts", "default", "n") is None
+    assert cluster.api.get("configmaps", "kube-root-ca.crt", "n")
+    cluster.run(1)
+    assert refused == ["n"] * 3
+    assert cluster.api.get("serviceaccounts", "default", "n")

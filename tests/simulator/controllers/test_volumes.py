@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.controllers.volumes.matching import find_volume, mismatch
+from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.controllers.cluster import Cluster, pod_spec
 
 if TYPE_CHECKING:
@@ -315,3 +316,155 @@ def test_labels_choose_and_only_available_volumes_are_taken() -> None:
     volume["metadata"]["labels"] = {"tier": "gold"}
     assert find_volume(claim, [volume]) is volume
     assert find_volume(claim, [volume], delayed=True) is None
+
+
+def test_a_claim_without_a_class_gets_the_default_one_and_binds_with_its_pod(
+    cluster: Cluster,
+) -> None:
+    claim = _claim(cluster, storage_class=None)
+    assert claim["spec"]["storageClassName"] == "standard"
+    cluster.run(1)
+    waits = "WaitForFirstConsumer waiting for first consumer to be created before binding"
+    assert _told(cluster) == [waits]
+    _user(cluster)
+    cluster.run(5)
+    assert cluster.get(_CLAIMS, "c")["status"]["phase"] == "Bound"
+    assert cluster.get("pods", "p")["status"]["phase"] == "Running"
+    volume = cluster.api.get(_VOLUMES, cluster.get(_CLAIMS, "c")["spec"]["volumeName"])
+    (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    assert term["matchExpressions"][0]["values"] == ["kwait-node-1"]
+
+
+def test_no_default_class_is_for_a_claim_that_wants_none(cluster: Cluster) -> None:
+    assert _claim(cluster, "none", "")["spec"]["storageClassName"] == ""
+    beta = {"volume.beta.kubernetes.io/storage-class": "hand"}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    made = cluster.create(_CLAIMS, "beta", spec, annotations=beta)
+    assert "storageClassName" not in made["spec"]
+
+
+def test_a_claim_whose_pod_fits_nowhere_says_so(cluster: Cluster) -> None:
+    source = {"name": "d", "persistentVolumeClaim": {"claimName": "c"}}
+    spec = pod_spec("sleep", "99", volumes=[source], nodeSelector={"no": "such"})
+    cluster.create("pods", "p", spec)
+    _claim(cluster, storage_class=None)
+    cluster.run(1)
+    assert _told(cluster) == ["WaitForPodScheduled waiting for pod p to be scheduled"]
+
+
+_NOWHERE = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["nowhere"]}
+_FAR = {"required": {"nodeSelectorTerms": [{"matchExpressions": [_NOWHERE]}]}}
+_UNHELPFUL = (
+    "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful"
+    " for scheduling."
+)
+
+
+def test_a_bound_volume_that_other_nodes_have(cluster: Cluster) -> None:
+    _volume(cluster, nodeAffinity=_FAR)
+    _claim(cluster)
+    cluster.run(16)
+    _user(cluster)
+    cluster.run(1)
+    why = "0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity. "
+    assert _unscheduled(cluster) == why + _UNHELPFUL
+
+
+def test_a_volume_that_other_nodes_have_is_none_to_bind(cluster: Cluster) -> None:
+    late = "WaitForFirstConsumer"
+    _class(cluster, "late", "kubernetes.io/no-provisioner", volumeBindingMode=late)
+    _volume(cluster, "far", storageClassName="late", nodeAffinity=_FAR)
+    _claim(cluster, storage_class="late")
+    _user(cluster)
+    cluster.run(1)
+    why = "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. "
+    assert _unscheduled(cluster) == why + _UNHELPFUL
+    _volume(cluster, "near", storageClassName="late")
+    cluster.run(20)
+    assert cluster.get(_CLAIMS, "c")["spec"]["volumeName"] == "near"
+    assert cluster.get("pods", "p")["status"]["phase"] == "Running"
+
+
+def _grow(cluster: Cluster, size: str) -> None:
+    def more(claim: Obj) -> None:
+        claim["spec"]["resources"]["requests"]["storage"] = size
+
+    cluster.change(_CLAIMS, "c", more)
+
+
+def test_a_volume_grows_where_its_class_lets_it(cluster: Cluster) -> None:
+    _class(cluster, "grow", "kwait.dev/host-path", allowVolumeExpansion=True)
+    _claim(cluster, storage_class="grow")
+    cluster.run(16)
+    _grow(cluster, "3Mi")
+    cluster.run(1)
+    claim = cluster.get(_CLAIMS, "c")
+    assert claim["status"]["capacity"] == {"storage": "3Mi"}
+    volume = cluster.api.get(_VOLUMES, claim["spec"]["volumeName"])
+    assert volume["spec"]["capacity"] == {"storage": "3Mi"}
+    assert _told(cluster)[-3:] == [
+        "ExternalExpanding waiting for an external controller to expand this PVC",
+        f"Resizing External resizer is resizing volume {volume['metadata']['name']}",
+        "VolumeResizeSuccessful Resize volume succeeded",
+    ]
+    statuses = cluster.states(
+        _CLAIMS, "c", lambda one: one["status"].get("allocatedResourceStatuses")
+    )
+    assert statuses == [None, {"storage": "ControllerResizeInProgress"}, None]
+
+
+def test_a_volume_of_another_provisioner_is_only_spoken_of(cluster: Cluster) -> None:
+    _class(cluster, "grow", "kubernetes.io/no-provisioner", allowVolumeExpansion=True)
+    _volume(cluster, storageClassName="grow", size="1Mi")
+    _claim(cluster, storage_class="grow")
+    cluster.run(16)
+    _grow(cluster, "3Mi")
+    cluster.run(1)
+    told = "ExternalExpanding waiting for an external controller to expand this PVC"
+    assert _told(cluster)[-1] == told
+    assert cluster.get(_CLAIMS, "c")["status"]["capacity"] == {"storage": "1Mi"}
+
+
+def test_a_claim_whose_class_lets_it_not_grow(cluster: Cluster) -> None:
+    _volume(cluster)
+    _claim(cluster)
+    cluster.run(16)
+    with pytest.raises(StatusError) as error:
+        _grow(cluster, "3Mi")
+    assert error.value.message == (
+        'persistentvolumeclaims "c" is forbidden: only dynamically provisioned pvc can be resized'
+        " and the storageclass that provisions the pvc must support resize"
+    )
+
+
+def _ephemeral(cluster: Cluster, *volumes: str) -> None:
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+    }
+    sources = [{"name": name, "ephemeral": {"volumeClaimTemplate": template}} for name in volumes]
+    cluster.create("pods", "p", pod_spec("sleep", "99", volumes=sources))
+
+
+def test_an_ephemeral_volume_lives_as_long_as_its_pod(cluster: Cluster) -> None:
+    _ephemeral(cluster, "d")
+    cluster.run(5)
+    claim = cluster.get(_CLAIMS, "p-d")
+    (owner,) = claim["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("Pod", "p", True)
+    assert claim["metadata"]["labels"] == {"a": "b"}
+    assert claim["status"]["phase"] == "Bound"
+    assert cluster.get("pods", "p")["status"]["phase"] == "Running"
+    cluster.delete("pods", "p", grace=0)
+    cluster.run(60)
+    assert cluster.find(_CLAIMS, "p-d") is None
+    assert cluster.api.list(_VOLUMES) == []
+
+
+def test_an_ephemeral_volume_takes_no_claim_of_others(cluster: Cluster) -> None:
+    _claim(cluster, "p-d", storage_class=None)
+    _ephemeral(cluster, "d")
+    cluster.run(2)
+    why = "PVC t/p-d was not created for pod t/p (pod is not owner)"
+    assert _unscheduled(cluster) == f"0/1 nodes are available: {why}. not found"
+    assert f"FailedBinding ephemeral volume d: {why}" in _told(cluster, "p")

@@ -150,7 +150,9 @@ def test_what_a_claim_asks_for_stays() -> None:
 
 def test_a_claim_that_is_bound_may_grow_and_not_shrink() -> None:
     api = new_cluster()
-    old = made(api, volumeName="v")
+    grows = {"provisioner": "example.com/x", "allowVolumeExpansion": True}
+    api.create("storageclasses.storage.k8s.io", {"metadata": {"name": "grows"}, **grows})
+    old = made(api, volumeName="v", storageClassName="grows")
     status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
     old = api.update_status(CLAIMS, {**old, "status": status})
     spec = old["spec"]

@@ -14,6 +14,7 @@ from pytest_kwait.simulator.controllers.volumes.matching import (
     is_kept_for,
     mismatch,
 )
+from pytest_kwait.simulator.controllers.volumes.protection import claims_of_pod
 from pytest_kwait.simulator.controllers.volumes.provisioning import (
     BOUND_BY_CONTROLLER,
     HOST_PATH,
@@ -113,11 +114,26 @@ class VolumeBinder:
             message = "no persistent volumes available for this claim and no storage class is set"
             self._tell(claim, NORMAL, "FailedBinding", message)
         elif delayed:
-            message = "waiting for first consumer to be created before binding"
-            self._tell(claim, NORMAL, "WaitForFirstConsumer", message)
+            self._tell(claim, NORMAL, *self._awaited(claim))
         else:
             self._provisioning.provide(claim)
         return False
+
+    def _awaited(self, claim: Obj) -> tuple[str, str]:
+        """Say what a claim waits for that gets its volume with its first pod's node.
+
+        Source: pv_controller.go, `emitEventForUnboundDelayBindingClaim`.
+        """
+        names = [
+            name_of(pod)
+            for pod in self._api.list("pods", namespace_of(claim))
+            if not pod["spec"].get("nodeName") and name_of(claim) in claims_of_pod(pod)
+        ]
+        if not names:
+            message = "waiting for first consumer to be created before binding"
+            return "WaitForFirstConsumer", message
+        pods = f"pod {names[0]}" if len(names) == 1 else f"pods {','.join(names)}"
+        return "WaitForPodScheduled", f"waiting for {pods} to be scheduled"
 
     def _take(self, claim: Obj, name: str) -> bool:
         """Bind a claim to the volume that it names; whether that is its own."""

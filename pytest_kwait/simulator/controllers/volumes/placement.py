@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.cycle import NoNodeError, PerPod, Rejection
+from pytest_kwait.scheduler.algorithm.node_selectors import RequiredNodes
 from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of
+from pytest_kwait.simulator.controllers.volumes.ephemeral import not_of_pod
 from pytest_kwait.simulator.controllers.volumes.matching import class_of, find_volume
 from pytest_kwait.simulator.controllers.volumes.protection import claims_of_pod
 from pytest_kwait.simulator.controllers.volumes.provisioning import (
@@ -20,13 +22,16 @@ from pytest_kwait.simulator.controllers.volumes.provisioning import (
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pytest_kwait.scheduler.algorithm.cycle import Check, Cycle, PredicatePerPod
+    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
     from pytest_kwait.simulator.cluster_api import ClusterApi
 
 __all__ = ["VolumePlacement"]
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_ELSEWHERE = Rejection(("node(s) didn't match PersistentVolume's node affinity",))
 _NOT_FOUND = Rejection(("node(s) didn't find available persistent volumes to bind",))
 
 
@@ -61,18 +66,27 @@ class VolumePlacement:
         key = f"{namespace_of(pod)}/{claim}"
         self._waiting.setdefault(key, set()).add(key_of(pod))
 
-    def _claims(self, pod: Obj) -> list[Obj]:
-        """Return the claims that get their volume with the pod's node.
+    def _claims(self, pod: Obj) -> tuple[list[Obj], list[Obj]]:
+        """Return the claims that get their volume with the pod's node, and the volumes of others.
 
         Raises:
             NoNodeError: a claim is missing, lost, going, or waits for its volume alone.
         """
-        delayed = []
+        delayed, volumes = [], []
+        own = {
+            f"{name_of(pod)}-{volume['name']}"
+            for volume in pod["spec"].get("volumes") or ()
+            if volume.get("ephemeral") is not None
+        }
         for name in claims_of_pod(pod):
             claim = self._api.find("persistentvolumeclaims", name, namespace_of(pod))
             if claim is None:
                 self._wait(pod, name)
-                raise NoNodeError(f'persistentvolumeclaim "{name}" not found')
+                told = f'persistentvolumeclaim "{name}"'
+                if name in own:
+                    awaited = f"waiting for ephemeral volume controller to create the {told}"
+                    raise NoNodeError(awaited)
+                raise NoNodeError(f"{told} not found")
             if (claim.get("status") or {}).get("phase") == "Lost":
                 volume = claim["spec"].get("volumeName", "")
                 raise NoNodeError(
@@ -81,27 +95,51 @@ class VolumePlacement:
                 )
             if is_being_deleted(claim):
                 raise NoNodeError(f'persistentvolumeclaim "{name}" is being deleted')
+            alien = not_of_pod(claim, pod) if name in own else None
+            if alien is not None:
+                self._wait(pod, name)
+                raise NoNodeError(alien)
             if (claim.get("status") or {}).get("phase") == "Bound":
+                found = self._api.find("persistentvolumes", claim["spec"].get("volumeName") or "")
+                if found is not None:
+                    volumes.append(found)
                 continue
             annotations = claim["metadata"].get("annotations") or {}
             if not is_delayed(self._api, claim) and SELECTED_NODE not in annotations:
                 self._wait(pod, name)
                 raise NoNodeError("pod has unbound immediate PersistentVolumeClaims")
             delayed.append(claim)
-        return delayed
+        return delayed, volumes
 
     def _check(self, cycle: Cycle) -> Check | None:
         pod = cycle.pod.pod
-        if self._plan(pod, self._claims(pod)) is None:
-            return lambda _: _NOT_FOUND
-        return None
+        delayed, volumes = self._claims(pod)
+        if not delayed and not any(volume["spec"].get("nodeAffinity") for volume in volumes):
+            return None
 
-    def _plan(self, pod: Obj, claims: list[Obj]) -> list[tuple[Obj, Obj | None]] | None:
-        """Return what each claim gets, None for a volume that is made; None where one gets none."""
+        def check(info: NodeInfo) -> Rejection | None:
+            node = info.name, info.labels
+            if not all(_reaches(volume, *node) for volume in volumes):
+                return _ELSEWHERE
+            return _NOT_FOUND if self._plan(pod, delayed, *node) is None else None
+
+        return check
+
+    def _plan(
+        self, pod: Obj, claims: list[Obj], node: str, labels: Mapping[str, str]
+    ) -> list[tuple[Obj, Obj | None]] | None:
+        """Return what each claim gets on a node, None where one gets none.
+
+        A volume of None is one that is made.
+        """
         plan: list[tuple[Obj, Obj | None]] = []
         for claim in claims:
             taken = {uid_of(volume) for _, volume in plan if volume is not None}
-            free = [one for one in self._api.list("persistentvolumes") if uid_of(one) not in taken]
+            free = [
+                one
+                for one in self._api.list("persistentvolumes")
+                if uid_of(one) not in taken and _reaches(one, node, labels)
+            ]
             volume = find_volume(claim, free)
             if volume is None:
                 found = self._api.find("storageclasses.storage.k8s.io", class_of(claim))
@@ -113,8 +151,11 @@ class VolumePlacement:
 
     def reserve(self, pod: Obj, node: str) -> bool:
         """Give the pod's claims their volumes; whether they all have them already."""
-        claims = self._claims(pod)
-        for claim, volume in self._plan(pod, claims) or ():
+        claims, _ = self._claims(pod)
+        if not claims:
+            return True
+        labels = self._api.get("nodes", node)["metadata"].get("labels") or {}
+        for claim, volume in self._plan(pod, claims, node, labels) or ():
             if volume is None:
                 changed = clone(claim)
                 changed["metadata"].setdefault("annotations", {})[SELECTED_NODE] = node
@@ -134,4 +175,17 @@ class VolumePlacement:
                 self._api.update("persistentvolumes", changed)
             # Only now: its own changes are no news for the pod.
             self._wait(pod, name_of(claim))
-        return not claims
+        return False
+
+
+def _reaches(volume: Obj, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether a volume can be used on a node.
+
+    Source: component-helpers, storage/volume/helpers.go, `CheckNodeAffinity`.
+    """
+    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
+    if not required:
+        return True
+    return RequiredNodes({"affinity": {"nodeAffinity": {_REQUIRED: required}}}).matches(
+        node, labels
+    )

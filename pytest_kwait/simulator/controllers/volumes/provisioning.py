@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.admission.storage_classes import default_class, names_no_class
 from pytest_kwait.simulator.controllers.ownership import key_of
 from pytest_kwait.simulator.controllers.volumes.matching import class_of
 from pytest_kwait.simulator.events import NORMAL, WARNING
@@ -22,7 +23,6 @@ HOST_PATH = "kwait.dev/host-path"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _CLASSES = "storageclasses.storage.k8s.io"
-_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _KIND = ("v1", "PersistentVolumeClaim")
 _PROVISIONERS = (
     "volume.beta.kubernetes.io/storage-provisioner",
@@ -56,20 +56,11 @@ class Provisioning:
 
     def give_default_class(self, claim: Obj) -> bool:
         """Give a claim that names no class the default one; whether that changed it."""
-        if claim["spec"].get("storageClassName") is not None or class_of(claim):
+        name = default_class(self._api) if names_no_class(claim) else None
+        if name is None:
             return False
-        defaults = [
-            one
-            for one in self._api.list(_CLASSES)
-            if (one["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
-        ]
-        if not defaults:
-            return False
-        # The youngest; of the same age, the first by name.
-        latest = max(one["metadata"]["creationTimestamp"] for one in defaults)
-        youngest = [one for one in defaults if one["metadata"]["creationTimestamp"] == latest]
         changed = clone(claim)
-        changed["spec"]["storageClassName"] = name_of(min(youngest, key=name_of))
+        changed["spec"]["storageClassName"] = name
         self._api.update("persistentvolumeclaims", changed)
         return True
 
@@ -127,6 +118,11 @@ class Provisioning:
                 },
             },
         }
+        node = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+        if node:
+            here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+            required = {"nodeSelectorTerms": [{"matchExpressions": [here]}]}
+            volume["spec"]["nodeAffinity"] = {"required": required}
         try:
             self._api.create("persistentvolumes", volume)
         except StatusError as error:

@@ -1,0 +1,147 @@
+"""Pods that have to leave because of a NoExecute taint of their node.
+
+Source: kube-controller-manager, tainteviction/taint_eviction.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.algorithm.tolerations import tolerates
+from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
+from pytest_kwait.simulator.controllers.ownership import key_of, split_key
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.events import NORMAL, EventRecorder
+from pytest_kwait.simulator.objects import Obj, clone, name_of, uid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.sim_clock import Timer
+
+__all__ = ["TaintEviction", "seconds_to_stay"]
+
+_MESSAGE = "Taint manager: deleting due to NoExecute taint"
+
+
+def seconds_to_stay(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
+    """How long a pod may stay under such taints: for ever for None, not at all for 0.
+
+    Source: `GetMatchingTolerations`, `getMinTolerationTime`.
+    """
+    used = []
+    for taint in taints:
+        covering = [one for one in tolerations if tolerates(one, taint)]
+        if not covering:
+            return 0.0
+        used.append(covering[0])
+    bounds = [
+        max(float(one["tolerationSeconds"]), 0.0)
+        for one in used
+        if one.get("tolerationSeconds") is not None
+    ]
+    return min(bounds, default=None)
+
+
+@dataclass(slots=True)
+class _Planned:
+    uid: str
+    timer: Timer
+
+
+class TaintEviction:
+    """Deletes pods whose time on a tainted node is up.
+
+    Their `tolerationSeconds` are real seconds, as all that a manifest says.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._recorder = EventRecorder(api, "taint-eviction-controller")
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._evict, "taint-eviction-controller")
+        self._taints: dict[str, list[Obj]] = {}
+        self._planned: dict[str, _Planned] = {}
+        api.subscribe("nodes", self._node_changed)
+        api.subscribe("pods", self._pod_changed)
+
+    def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        name, taints = name_of(new), []
+        if change != "DELETED":
+            given = (new.get("spec") or {}).get("taints") or ()
+            taints = [one for one in given if one["effect"] == "NoExecute"]
+        if taints == self._taints.get(name, []):
+            return
+        if taints:
+            self._taints[name] = taints
+        else:
+            del self._taints[name]
+        for pod in self._api.list("pods"):
+            if pod["spec"].get("nodeName") == name:
+                self._consider(pod)
+
+    def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        key = key_of(new)
+        if change == "DELETED":
+            planned = self._planned.pop(key, None)
+            if planned is not None:
+                planned.timer.cancel()
+                self._tell(new, f"Cancelling deletion of Pod {key}")
+        elif new["spec"].get("nodeName") in self._taints or key in self._planned:
+            self._consider(new)
+
+    def _consider(self, pod: Obj) -> None:
+        key, taints = key_of(pod), self._taints.get(pod["spec"]["nodeName"])
+        if is_being_deleted(pod):
+            return
+        planned = self._planned.get(key)
+        stay = seconds_to_stay(taints, pod["spec"].get("tolerations") or ()) if taints else None
+        if stay is None:
+            self._cancel(pod)
+            return
+        if planned is not None and stay:
+            return
+        self._cancel(pod)
+        timer = self._api.clock.call_later(stay, self._due, key, scaled=False)
+        self._planned[key] = _Planned(uid_of(pod), timer)
+
+    def _cancel(self, pod: Obj) -> None:
+        planned = self._planned.pop(key_of(pod), None)
+        if planned is not None:
+            planned.timer.cancel()
+            self._tell(pod, f"Cancelling deletion of Pod {key_of(pod)}")
+
+    def _due(self, key: str) -> None:
+        planned = self._planned.pop(key)
+        namespace, name = split_key(key)
+        pod = self._api.find("pods", name, namespace)
+        if pod is not None and uid_of(pod) == planned.uid:
+            self._tell(pod, f"Marking for deletion Pod {key}")
+            self._queue.add(key)
+
+    def _evict(self, key: str) -> None:
+        namespace, name = split_key(key)
+        pod = self._api.find("pods", name, namespace)
+        if pod is None or is_being_deleted(pod):
+            return
+        if condition_of(pod, "DisruptionTarget") is None:
+            changed = clone(pod)
+            target: Obj = {
+                "type": "DisruptionTarget",
+                "observedGeneration": pod["metadata"].get("generation", 1),
+                "status": "True",
+                "lastProbeTime": None,
+                "lastTransitionTime": self._api.clock.stamp(),
+                "reason": "DeletionByTaintManager",
+                "message": _MESSAGE,
+            }
+            changed.setdefault("status", {}).setdefault("conditions", []).append(target)
+            self._api.update_status("pods", changed)
+        self._api.delete("pods", name, namespace, uid=uid_of(pod))
+
+    def _tell(self, pod: Obj, message: str) -> None:
+        self._recorder.event(pod, ("v1", "Pod"), NORMAL, "TaintManagerEviction", message)
