@@ -57,6 +57,8 @@ def bound(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:
     status = dict(pod.get("status", {}))
     others = [one for one in status.get("conditions", ()) if one["type"] != "PodScheduled"]
     status["conditions"] = [*others, condition]
+    # Where it was to go is where it is, or of no interest any more.
+    status.pop("nominatedNodeName", None)
     return {
         **pod,
         "metadata": metadata,

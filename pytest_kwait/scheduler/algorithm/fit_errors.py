@@ -64,7 +64,12 @@ def _histogram(reasons: Counter[str], nodes: int) -> str:
 
 
 def fit_error(
-    rejections: Sequence[Rejection], *, reason: str = "", may_preempt: bool = True
+    rejections: Sequence[Rejection],
+    *,
+    reason: str = "",
+    may_preempt: bool = True,
+    preemption: str | None = None,
+    tried: Sequence[Rejection] | None = None,
 ) -> str:
     """Return the text of the PodScheduled condition and of the FailedScheduling event.
 
@@ -72,6 +77,9 @@ def fit_error(
         rejections: one per node; none means that the cluster has no node.
         reason: why no node was looked at; empty where they were.
         may_preempt: False for pods whose `preemptionPolicy` is Never.
+        preemption: why others are not made to leave; empty where they are; None where that was
+            not looked at.
+        tried: why it would not help that others left, one per node, where that was looked at.
 
     Source: kube-scheduler, framework/types.go `FitError.Error`; framework/preemption/preemption.go.
     """
@@ -83,14 +91,21 @@ def fit_error(
         # preemption is not asked after that.
         return f"0/{nodes} nodes are available: {reason}. not found"
     text = _histogram(Counter(why for one in rejections for why in one.reasons), nodes)
+    if preemption == "":
+        return text
     # What two plugins say that looked for a way out, one for resource claims, one for preemption.
     text += " no new claims to deallocate,"
     if not may_preempt:
         return f"{text} preemption: not eligible due to preemptionPolicy=Never."
-    preemption: Counter[str] = Counter()
+    if preemption is not None:
+        return f"{text} preemption: {preemption}"
+    useless: Counter[str] = Counter()
+    if tried is not None:
+        useless.update(why for one in tried for why in one.reasons)
+        return f"{text} preemption: {_histogram(useless, nodes)}"
     for rejection in rejections:
         if rejection.resolvable:
-            preemption["No preemption victims found for incoming pod"] += 1
+            useless["No preemption victims found for incoming pod"] += 1
         else:
-            preemption["Preemption is not helpful for scheduling"] += 1
-    return f"{text} preemption: {_histogram(preemption, nodes)}"
+            useless["Preemption is not helpful for scheduling"] += 1
+    return f"{text} preemption: {_histogram(useless, nodes)}"

@@ -143,6 +143,34 @@ class Algorithm:
         totals = self._totals(cycle, fitting)
         return {info.name: total for info, total in zip(fitting, totals, strict=True)}
 
+    def rejection(
+        self, pod: Mapping[str, Any], node_lister: NodeLister, info: NodeInfo
+    ) -> Rejection | None:
+        """Return why `pod` may not go to one node; None where it may.
+
+        Args:
+            pod: the Pod as the API has it.
+            node_lister: all nodes, `info` among them.
+            info: the node.
+
+        Raises:
+            InvalidPod: it cannot be read.
+        """
+        cycle = _cycle(pod, node_lister)
+        for name, predicate in self._predicates:
+            try:
+                check = predicate(cycle)
+            except NoNodeError as error:
+                return Rejection((error.reason,))
+            if isinstance(check, OnlyNodes):
+                if info.name not in check.names:
+                    return _not_among(name)
+                check = check.check
+            found = None if check is None else check(info)
+            if found is not None:
+                return found
+        return None
+
     def _enough(self, nodes: int) -> int:
         """Return how many nodes that fit are enough.
 
@@ -216,11 +244,15 @@ def _may_preempt(pod: PodInfo) -> bool:
     return bool((pod.pod.get("spec") or {}).get("preemptionPolicy") != "Never")
 
 
+def _not_among(predicate: str) -> Rejection:
+    return Rejection((f"node(s) didn't satisfy plugin(s) [{predicate}]",))
+
+
 def _only(
     names: frozenset[str], predicate: str, nodes: Sequence[NodeInfo], refused: dict[str, Rejection]
 ) -> Sequence[NodeInfo]:
     """Return those of `nodes` that have one of `names`; the others are refused unseen."""
-    why = Rejection((f"node(s) didn't satisfy plugin(s) [{predicate}]",))
+    why = _not_among(predicate)
     for info in nodes:
         if info.name not in names:
             refused[info.name] = why

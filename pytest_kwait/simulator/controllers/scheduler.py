@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.fit_errors import FitError
@@ -25,6 +26,7 @@ from pytest_kwait.simulator.status_error import StatusError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pytest_kwait.scheduler.algorithm.cycle import NodeLister
     from pytest_kwait.simulator.cluster_api import ClusterApi
 
 __all__ = ["SCHEDULER_NAME", "Scheduler"]
@@ -43,6 +45,19 @@ _OWNERS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """That a pod fits nowhere.
+
+    Args:
+        at: the moment of the last try, of the monotonic clock.
+        tries: how many there were.
+    """
+
+    at: float
+    tries: int = 1
+
+
 class Scheduler:
     """Binds pods.
 
@@ -59,7 +74,8 @@ class Scheduler:
         self._algorithm = Algorithm([*DEFAULT_PREDICATES, self._volumes.predicate])
         self._nodes: dict[str, NodeInfo] = {}
         self._homeless: dict[str, dict[str, Obj]] = {}
-        self._refused: dict[str, int] = {}
+        self._refused: dict[str, _Refusal] = {}
+        self._nominated: dict[str, dict[str, Obj]] = {}
         self._queue: Workqueue[str] = Workqueue(api.clock, self._schedule, "scheduler")
         api.subscribe("nodes", self._node_changed)
         api.subscribe("pods", self._pod_changed)
@@ -99,6 +115,7 @@ class Scheduler:
 
     def _pod_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         key, node = key_of(new), new["spec"].get("nodeName")
+        self._note_promise(key, change, new, old)
         ended = (new.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if change == "DELETED" or ended:
             self._refused.pop(key, None)
@@ -117,6 +134,17 @@ class Scheduler:
             self._queue.add(key)
         elif key in self._refused and old is not None and old["spec"] != new["spec"]:
             self._retry(key)
+
+    def _note_promise(self, key: str, change: str, new: Obj, old: Obj | None) -> None:
+        """Remember on which node a pod is to get the place of others."""
+        before = _promised(old)
+        after = None if change == "DELETED" or is_being_deleted(new) else _promised(new)
+        if before is not None and before != after:
+            self._nominated.get(before, {}).pop(key, None)
+            if not self._nominated.get(before, True):
+                del self._nominated[before]
+        if after is not None:
+            self._nominated.setdefault(after, {})[key] = new
 
     def _leave(self, node: str, pod: Obj) -> bool:
         info = self._nodes.get(node)
@@ -144,8 +172,10 @@ class Scheduler:
             self._queue.add(key)
 
     def _retry(self, key: str) -> None:
-        tries = self._refused.get(key, 1)
-        self._queue.add_after(key, min(_BACKOFF_FIRST * 2 ** min(tries - 1, 8), _BACKOFF_MOST))
+        refusal = self._refused.get(key, _Refusal(0.0))
+        pause = min(_BACKOFF_FIRST * 2 ** min(refusal.tries - 1, 8), _BACKOFF_MOST)
+        until = refusal.at + pause * self._api.clock.scale
+        self._queue.add_after(key, until - self._api.clock.monotonic(), scaled=False)
 
     def _schedule(self, key: str) -> None:
         namespace, name = split_key(key)
@@ -153,9 +183,9 @@ class Scheduler:
         if pod is None or pod["spec"].get("nodeName") or not self._is_ours(pod):
             return
         try:
-            chosen = self._algorithm.schedule(pod, self)
+            chosen = self._choose(pod)
         except FitError as error:
-            self._refuse(key, pod, str(error))
+            self._make_room(key, pod, error)
             return
         except InvalidPod as error:
             self._refuse(key, pod, str(error), reason="SchedulerError")
@@ -163,7 +193,7 @@ class Scheduler:
         try:
             if not self._volumes.reserve(pod, chosen):
                 # It goes there once its claims have their volumes.
-                self._refused.setdefault(key, 1)
+                self._refused.setdefault(key, _Refusal(self._api.clock.monotonic()))
                 return
             self._api.bind(namespace, name, chosen)
         except StatusError as error:
@@ -173,11 +203,85 @@ class Scheduler:
         message = f"Successfully assigned {key} to {chosen}"
         self._recorder.event(pod, NORMAL, "Scheduled", "Binding", message)
 
-    def _refuse(self, key: str, pod: Obj, message: str, *, reason: str = "Unschedulable") -> None:
-        self._refused[key] = self._refused.get(key, 0) + 1
+    def _choose(self, pod: Obj) -> str:
+        """Return the node for a pod; that which it was promised, where it fits there.
+
+        Source: kube-scheduler, schedule_one.go, `findNodesThatFitPod`.
+        """
+        lister = self._as_promised(pod)
+        promised = _promised(pod)
+        for info in lister.list() if promised else ():
+            if info.name == promised and self._algorithm.rejection(pod, lister, info) is None:
+                return info.name
+        return self._algorithm.schedule(pod, lister)
+
+    def _as_promised(self, pod: Obj) -> NodeLister:
+        """Return the nodes as a pod has to take them, with those who are promised a place."""
+        if not self._nominated:
+            return self
+        from pytest_kwait.simulator.controllers.promises import with_promises
+
+        return with_promises(self, self._nodes, self._nominated, pod)
+
+    def _make_room(self, key: str, pod: Obj, error: FitError) -> None:
+        """Have less important pods leave a node where that helps, or say why nobody has to."""
+        if not any(one.resolvable for one in error.rejections.values()):
+            self._refuse(key, pod, str(error), promised="")
+            return
+        from pytest_kwait.simulator.controllers.preemption import (
+            TERMINATING,
+            make_room,
+            preempt,
+        )
+
+        lister = self._as_promised(pod)
+        candidate, message = make_room(self._api, self._algorithm, lister, pod, error)
+        if candidate is None:
+            waits = message.endswith(TERMINATING) or not error.may_preempt
+            self._refuse(key, pod, message, promised=None if waits else "")
+            return
+        self._refuse(key, pod, message, promised=candidate.node)
+        preempt(self._api, self._recorder, pod, candidate)
+        mine = pod["spec"].get("priority") or 0
+        for other in [*self._nominated.get(candidate.node, {}).values()]:
+            if (other["spec"].get("priority") or 0) < mine:
+                self._withdraw(other)
+
+    def _withdraw(self, pod: Obj) -> None:
+        """Promise a pod no place any more."""
+
+        def withdraw(changed: Obj) -> None:
+            changed["status"].pop("nominatedNodeName", None)
+
+        namespace, name = split_key(key_of(pod))
+        self._api.modify("pods", name, namespace, withdraw, subresource="status")
+
+    def _refuse(
+        self,
+        key: str,
+        pod: Obj,
+        message: str,
+        *,
+        reason: str = "Unschedulable",
+        promised: str | None = None,
+    ) -> None:
+        """Say that a pod fits nowhere.
+
+        Args:
+            key: the pod's.
+            pod: the pod.
+            message: why.
+            reason: of the condition.
+            promised: the node where it gets the place of others; empty for none; None to leave
+                that as it is.
+        """
+        tries = self._refused[key].tries + 1 if key in self._refused else 1
+        self._refused[key] = _Refusal(self._api.clock.monotonic(), tries)
         self._recorder.event(pod, WARNING, "FailedScheduling", "Scheduling", message)
         last = condition_of(pod, "PodScheduled")
-        if last is not None and last["status"] == "False" and last.get("message") == message:
+        now = (pod.get("status") or {}).get("nominatedNodeName") or ""
+        same = last is not None and last["status"] == "False" and last.get("message") == message
+        if same and promised in (None, now):
             return
         stamp = self._api.clock.stamp()
         since = (
@@ -195,11 +299,23 @@ class Scheduler:
         status = dict(pod.get("status") or {})
         others = [one for one in status.get("conditions") or () if one["type"] != "PodScheduled"]
         status["conditions"] = [*others, condition]
+        if promised:
+            status["nominatedNodeName"] = promised
+        elif promised is not None:
+            status.pop("nominatedNodeName", None)
         try:
             self._api.update_status("pods", {**pod, "status": status})
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):
                 raise
+
+
+def _promised(pod: Obj | None) -> str | None:
+    """The node on which a pod without one is to get the place of others."""
+    if pod is None or pod["spec"].get("nodeName"):
+        return None
+    found: str | None = (pod.get("status") or {}).get("nominatedNodeName")
+    return found or None
 
 
 def _labels(obj: Obj) -> object:

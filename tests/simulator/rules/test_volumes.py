@@ -151,8 +151,8 @@ def test_what_a_claim_asks_for_stays() -> None:
 def test_a_claim_that_is_bound_may_grow_and_not_shrink() -> None:
     api = new_cluster()
     grows = {"provisioner": "example.com/x", "allowVolumeExpansion": True}
-    api.create("storageclasses.storage.k8s.io", {"metadata": {"name": "grows"}, **grows})
-    old = made(api, volumeName="v", storageClassName="grows")
+    api.create("storageclasses.storage.k8s.io", {"metadata": {"name": "none"}, **grows})
+    old = made(api, volumeName="v")
     status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
     old = api.update_status(CLAIMS, {**old, "status": status})
     spec = old["spec"]

@@ -1,0 +1,49 @@
+"""Places that are promised: pods for whom others are leaving count as if they were there.
+
+Source: kube-scheduler, framework/runtime/framework.go, `addGENominatedPods`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.algorithm.preemption import Stand, copy_of, priority_of
+from pytest_kwait.simulator.objects import Obj, uid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.scheduler.algorithm.cycle import NodeLister
+    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+
+__all__ = ["with_promises"]
+
+
+def with_promises(
+    lister: NodeLister,
+    nodes: Mapping[str, NodeInfo],
+    promised: Mapping[str, Mapping[str, Obj]],
+    pod: Obj,
+) -> NodeLister:
+    """Return the nodes as `pod` has to take them: with those who go there and matter as much.
+
+    Unlike upstream a pod is not held against the nodes without them as well, which matters for
+    one that wants to be beside a pod that only has a promise.
+
+    Args:
+        lister: the nodes as they are.
+        nodes: the same by name.
+        promised: by node, the pods that are promised a place there.
+        pod: who looks for a node.
+    """
+    changed: dict[str, NodeInfo] = {}
+    own = priority_of(pod)
+    for name, pods in promised.items():
+        guests = [
+            one for one in pods.values() if priority_of(one) >= own and uid_of(one) != uid_of(pod)
+        ]
+        if guests and name in nodes:
+            changed[name] = copy_of(nodes[name])
+            for one in guests:
+                changed[name].add(one)
+    return Stand(lister, changed) if changed else lister
