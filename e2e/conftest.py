@@ -7,7 +7,6 @@ import pytest
 EMBEDDED_LACKS = {
     "its own registry": "its registry of kinds is made from a real server",
     "images": "it runs no images",
-    "APIService": "it serves one API server",
     "memory limits": "its containers need no memory",
     "security contexts": "its containers run as nobody in particular",
 }

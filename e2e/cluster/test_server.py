@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
@@ -25,7 +23,6 @@ def test_a_healthy_server(wait_for_api_server_healthy: Wait) -> None:
     assert wait_for_api_server_healthy(timeout="4m", mode="poll") is None
 
 
-@pytest.mark.needs("APIService")
 def test_a_group_of_the_server_itself(wait_for_api_service_available: Wait) -> None:
     for name in ("v1.apps", "v1."):
         assert wait_for_api_service_available(name, timeout="4m")["kind"] == "APIService"
@@ -36,7 +33,6 @@ def test_a_group_of_the_server_itself(wait_for_api_service_available: Wait) -> N
     )
 
 
-@pytest.mark.needs("APIService")
 def test_a_group_whose_service_is_missing(
     kwait: Bench, wait_for_api_service_available: Wait
 ) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kwait.simulator.admission.chain import Admission
 from pytest_kwait.simulator.admission.priority import system_classes
-from pytest_kwait.simulator.admission.storage_classes import STANDARD
 from pytest_kwait.simulator.authentication.service_accounts import AccountTokens
 from pytest_kwait.simulator.authorization.bootstrap import install_roles
 from pytest_kwait.simulator.authorization.rbac import Rbac
@@ -82,7 +81,6 @@ class ClusterApi:
             self.create("namespaces", {"metadata": {"name": name}})
         for found in system_classes():
             self.create("priorityclasses.scheduling.k8s.io", found)
-        self.create("storageclasses.storage.k8s.io", clone(STANDARD))
         install_roles(self)
         self.store.forget_history()
 

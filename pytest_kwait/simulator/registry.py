@@ -105,6 +105,8 @@ class Registry:
         self._served: dict[tuple[str, str], dict[str, Kind]] = {}
         self._preferred: dict[str, Kind] = {}
         self._built_in: set[str] = set()
+        self.elsewhere: dict[tuple[str, str], Obj] = {}
+        """The APIServices of groups and versions that others serve."""
         for group_version, entries in data["resources"].items():
             group, _, version = group_version.rpartition("/")
             self._built_in.add(group)

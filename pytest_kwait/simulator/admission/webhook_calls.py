@@ -41,6 +41,7 @@ __all__ = [
     "consulted",
     "replies_for",
     "replies_to",
+    "why_unanswered",
 ]
 
 Result = TypeVar("Result")
@@ -297,7 +298,7 @@ async def _reply(call: Call) -> Reply:
             plain = answer.headers.get("Content-Type", "text/").startswith("text/")
             return Reply(uid, failure=_FAILED + _refused(answer.status, body, plain=plain))
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-        return Reply(uid, failure=f'{_FAILED}Post "{call.url}": {_why(error, url)}')
+        return Reply(uid, failure=f'{_FAILED}Post "{call.url}": {why_unanswered(error, url)}')
 
 
 def _refused(code: int, body: bytes, *, plain: bool) -> str:
@@ -321,7 +322,7 @@ def _refused(code: int, body: bytes, *, plain: bool) -> str:
     return f"the server responded with the status code {code} but did not return more information"
 
 
-def _why(error: Exception, url: str) -> str:
+def why_unanswered(error: Exception, url: str) -> str:
     """Why nobody answered, in the words of the server's own client."""
     import aiohttp
 

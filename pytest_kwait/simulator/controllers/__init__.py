@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.admission.storage_classes import STANDARD
 from pytest_kwait.simulator.controllers.account_tokens import AccountTokenSecrets
 from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregation
 from pytest_kwait.simulator.controllers.deployments import DeploymentController
@@ -29,6 +30,7 @@ from pytest_kwait.simulator.controllers.resource_quotas import ResourceQuotas
 from pytest_kwait.simulator.controllers.scheduler import Scheduler
 from pytest_kwait.simulator.controllers.volumes.ephemeral import EphemeralVolumes
 from pytest_kwait.simulator.kubelet import start_kubelets
+from pytest_kwait.simulator.objects import clone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +54,8 @@ def start_all(api: ClusterApi, *, nodes: int, authority: tuple[bytes, bytes] | N
         nodes: how many.
         authority: who signs certificates: its own and its key, as PEM; None signs none.
     """
+    # No part of a server, but of every kind of cluster that people test on.
+    api.create("storageclasses.storage.k8s.io", clone(STANDARD))
     NamespaceContents(api)
     NamespaceDeletion(api)
     ClusterRoleAggregation(api)
@@ -77,6 +81,7 @@ def start_all(api: ClusterApi, *, nodes: int, authority: tuple[bytes, bytes] | N
         _sign_with(api, authority)
     # They have no say in whether a cluster is ready: what loads later makes nobody wait.
     api.clock.call_later(_LATER, _follow_failures, api)
+    api.clock.call_later(_LATER, _register_groups, api)
 
 
 def _follow_failures(api: ClusterApi) -> None:
@@ -86,6 +91,25 @@ def _follow_failures(api: ClusterApi) -> None:
 
     NodeHealth(api)
     TaintEviction(api)
+
+
+def _register_groups(api: ClusterApi) -> None:
+    """Make the APIServices, and follow those of others."""
+    from pytest_kwait.simulator.aggregation.local import LocalServices
+
+    def remote() -> None:
+        from pytest_kwait.simulator.aggregation.availability import RemoteServices
+        from pytest_kwait.simulator.aggregation.proxy import ask
+
+        RemoteServices(api, ask)
+
+    LocalServices(api)
+    _with_any(
+        api,
+        ("apiservices.apiregistration.k8s.io",),
+        remote,
+        lambda new: new["spec"].get("service") is not None,
+    )
 
 
 def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
@@ -149,14 +173,19 @@ def _sign_with(api: ClusterApi, authority: tuple[bytes, bytes]) -> None:
     _with_any(api, ("certificatesigningrequests.certificates.k8s.io",), certificates)
 
 
-def _with_any(api: ClusterApi, resources: tuple[str, ...], start: Callable[[], None]) -> None:
-    """Call `start` once, when there is an object of one of the resources."""
+def _with_any(
+    api: ClusterApi,
+    resources: tuple[str, ...],
+    start: Callable[[], None],
+    means: Callable[[Obj], bool] | None = None,
+) -> None:
+    """Call `start` once, when there is an object of one of the resources that is meant."""
     stops: list[Callable[[], None]] = []
     started = False
 
-    def begin(_change: str, _new: Obj, _old: Obj | None) -> None:
+    def begin(_change: str, new: Obj, _old: Obj | None) -> None:
         nonlocal started
-        if not started:
+        if not started and (means is None or means(new)):
             started = True
             for stop in stops:
                 stop()

@@ -97,6 +97,12 @@ class ApiServer:
         target = parse_target(request.path)
         self._gate.identify(request, target)
         self._gate.authorize(request, target)
+        if self._api.kinds.elsewhere:
+            obj = self._api.kinds.elsewhere.get(_group_version(request.path))
+            if obj is not None:
+                from pytest_kwait.simulator.aggregation.proxy import serve_elsewhere
+
+                return await serve_elsewhere(self._api, request, obj)
         if target is not None:
             answer = await self._resources.handle(request, target)
         else:
@@ -124,6 +130,12 @@ class ApiServer:
             return json_answer(request, facts, headers=_CACHED)
         media = {"Content-Type": "application/jwk-set+json"}
         return json_answer(request, self._api.accounts.key_set, headers={**_CACHED, **media})
+
+
+def _group_version(path: str) -> tuple[str, str]:
+    """The group and the version that a path names; empty for one that names none."""
+    parts = path.split("/")
+    return (parts[2], parts[3]) if parts[1] == "apis" and len(parts) > 3 else ("", "")
 
 
 def _malformed(http: web.BaseRequest) -> str:

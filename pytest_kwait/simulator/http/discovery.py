@@ -89,7 +89,7 @@ def _check_route(request: ApiRequest, produced: tuple[str, ...]) -> None:
 
 
 def groups(kinds: Registry) -> list[Obj]:
-    """The groups that are served, custom ones last."""
+    """The groups that are served, custom ones and those of others last."""
     listed = []
     for group in kinds.groups:
         versions = [
@@ -101,6 +101,8 @@ def groups(kinds: Registry) -> list[Obj]:
     for name, version in kinds.group_versions():
         if name and name not in known:
             custom.setdefault(name, []).append(version)
+    for name, version in kinds.elsewhere:
+        custom.setdefault(name, []).append(version)
     for name, versions in custom.items():
         entries = [
             {"groupVersion": f"{name}/{version}", "version": version} for version in versions
@@ -164,6 +166,10 @@ def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response
         versions = []
         for entry in group["versions"]:
             served = kinds.served(group["name"], entry["version"]) or {}
+            if (group["name"], entry["version"]) in kinds.elsewhere:
+                # What others serve is asked of them, version by version.
+                versions.append({"version": entry["version"], "freshness": "Stale"})
+                continue
             versions.append(
                 {
                     "version": entry["version"],

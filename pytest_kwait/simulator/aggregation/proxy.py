@@ -1,0 +1,113 @@
+"""Asking who serves a group elsewhere, and handing requests on to them.
+
+Source: k8s.io/kube-aggregator pkg/apiserver/handler_proxy.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp import web
+
+from pytest_kwait.simulator.admission.webhook_calls import why_unanswered
+from pytest_kwait.simulator.aggregation.availability import Backend, backend_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.http.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["ask", "serve_elsewhere"]
+
+_CHECK_SECONDS = 6.0
+_CONNECT_SECONDS = 10.0
+_UNAVAILABLE = "service unavailable\n"
+# Headers that are about one connection, or say who is asking.
+_OWN = frozenset(
+    {
+        "authorization", "connection", "content-length", "host", "keep-alive", "te", "trailer",
+        "transfer-encoding", "upgrade", "proxy-authorization", "proxy-connection",
+    }
+)  # fmt: skip
+_tasks: set[asyncio.Task[None]] = set()
+
+
+def ask(backend: Backend, obj: Obj, tell: Callable[[tuple[str, str]], None]) -> None:
+    """Ask a backend for what it serves, and tell the verdict later."""
+    task = asyncio.get_running_loop().create_task(_check(backend, obj, tell))
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+async def _check(backend: Backend, obj: Obj, tell: Callable[[tuple[str, str]], None]) -> None:
+    spec = obj["spec"]
+    url = f"{backend.url}/apis/{spec['group']}/{spec['version']}"
+    limit = aiohttp.ClientTimeout(total=_CHECK_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=limit) as session,
+            session.get(url, ssl=backend.trust(), server_hostname=backend.name) as answer,
+        ):
+            await answer.read()
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, ssl.SSLError) as error:
+        why = f'Get "{url}": {why_unanswered(error, url)}'
+        tell(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"))
+        return
+    if 200 <= answer.status < 300:
+        tell(("Passed", "all checks passed"))
+    else:
+        why = f"bad status from {url}: {answer.status}"
+        tell(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"))
+
+
+async def serve_elsewhere(api: ClusterApi, request: ApiRequest, obj: Obj) -> web.StreamResponse:
+    """Hand a request on, with who makes it; 503 as long as nobody is there."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    backend = backend_of(api, obj)
+    if backend is None or not any(one["status"] == "True" for one in conditions):
+        return _unavailable()
+    url = f"{backend.url}{request.http.raw_path}"
+    headers = [(k, v) for k, v in request.http.headers.items() if k.lower() not in _OWN]
+    headers.append(("X-Remote-User", request.caller.user))
+    headers += [("X-Remote-Group", group) for group in request.caller.groups]
+    limit = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+    options: dict[str, Any] = {"ssl": backend.trust(), "server_hostname": backend.name}
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=limit, auto_decompress=False) as session,
+            session.request(
+                request.method,
+                url,
+                headers=headers,
+                data=await request.http.read(),
+                allow_redirects=False,
+                **options,
+            ) as answer,
+        ):
+            return await _passed_on(request, answer)
+    except (aiohttp.ClientConnectionError, OSError, TimeoutError) as error:
+        return web.Response(
+            text=f"error trying to reach service: {why_unanswered(error, url)}", status=503
+        )
+
+
+async def _passed_on(request: ApiRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status)
+    for name, value in answer.headers.items():
+        if name.lower() not in _OWN:
+            response.headers.add(name, value)
+    await response.prepare(request.http)
+    async for piece in answer.content.iter_any():
+        await response.write(piece)
+    await response.write_eof()
+    return response
+
+
+def _unavailable() -> web.Response:
+    headers = {"X-Content-Type-Options": "nosniff"}
+    return web.Response(text=_UNAVAILABLE, status=503, headers=headers)
