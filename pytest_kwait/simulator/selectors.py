@@ -87,8 +87,11 @@ def matches(selector: Obj | None, labels: Mapping[str, str]) -> bool:
     """Whether a selector object (`matchLabels`, `matchExpressions`) matches; None never does."""
     if selector is None:
         return False
-    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
+    wanted = selector.get("matchLabels")
+    if wanted and not wanted.items() <= labels.items():
         return False
+    if not selector.get("matchExpressions"):
+        return True
     names = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
     return all(
         _Requirement(

@@ -56,6 +56,7 @@ class SimClock:
         self.may_wait: Callable[[], bool] = _never
         """Whether what is called may have to be laid aside while somebody else answers."""
         self._clock = clock
+        self._stamped = (-1, "")
 
     def time(self) -> float:
         """Seconds since the epoch."""
@@ -67,7 +68,10 @@ class SimClock:
 
     def stamp(self) -> str:
         """The present as the API's `Time`, cut to seconds."""
-        return rfc3339(self._clock.time())
+        second = int(self._clock.time())
+        if self._stamped[0] != second:
+            self._stamped = (second, rfc3339(second))
+        return self._stamped[1]
 
     def micro_stamp(self) -> str:
         """The present as the API's `MicroTime`."""

@@ -66,6 +66,10 @@ class Dependents:
         """Return what the owner controls, in order of creation."""
         return list(self._owned.get(owner_uid, {}).values())
 
+    def count(self, owner_uid: str) -> int:
+        """Return how many objects the owner controls."""
+        return len(self._owned.get(owner_uid, ()))
+
     def orphans(self, namespace: str) -> list[Obj]:
         """Return what nobody controls there."""
         return list(self._orphans.get(namespace, {}).values())

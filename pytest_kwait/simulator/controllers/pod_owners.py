@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["PodOwners"]
 
 
+# So many pods are looked at on every change, as upstream looks at all.
+_FEW = 20
+
+
 class PodOwners:
     """The objects of one kind, by UID and by namespace; puts into a queue what is to be looked at.
 
@@ -26,8 +30,8 @@ class PodOwners:
         resource: the kind, as `plural.group`.
         pods: the cluster's pods by owner.
         queue: takes the objects' keys.
-        pause: seconds of patience per pod that an owner has, so that a pod's change costs the same
-            however many there are.
+        pause: seconds of patience per pod of an owner with more than a few, so that a pod's change
+            costs the same however many there are.
     """
 
     def __init__(
@@ -51,7 +55,7 @@ class PodOwners:
         """The keys of all of them."""
         return self._by_uid.values()
 
-    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+    def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
         key, uid = key_of(new), uid_of(new)
         if change == "DELETED":
             self._by_uid.pop(uid, None)
@@ -60,14 +64,18 @@ class PodOwners:
             return
         self._by_uid[uid] = key
         self._by_namespace.setdefault(namespace_of(new), set()).add(key)
-        self._queue.add(key)
+        same = old is not None and old["spec"] == new["spec"]
+        self._queue.add_after(key, self._patience(uid) if same else 0.0, scaled=False)
 
     def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
         for uid in {owner_uid, previous_uid}:
             if uid is not None and uid in self._by_uid:
-                pause = len(self._pods.of(uid)) * self._pause if self._pause else 0.0
-                self._queue.add_after(self._by_uid[uid], pause, scaled=False)
+                self._queue.add_after(self._by_uid[uid], self._patience(uid), scaled=False)
         if owner_uid is None and owner_of(pod) is None:
             # An orphan: whoever selects it may adopt it.
             for key in self._by_namespace.get(namespace_of(pod), ()):
                 self._queue.add(key)
+
+    def _patience(self, uid: str) -> float:
+        count = self._pods.count(uid)
+        return count * self._pause if count > _FEW else 0.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.conditions import is_being_deleted
-from pytest_kwait.simulator.controllers.ownership import split_key
+from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.pod_owners import PodOwners
 from pytest_kwait.simulator.controllers.pods import (
     PodControl,
@@ -44,6 +44,9 @@ __all__ = [
 # Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
 _BURST = 100
 _SLOW_START = 1
+# Seconds of patience per pod. A look costs a few microseconds for each, so pods that change one
+# after the other cost a small part of the time, however many there are.
+_PAUSE_PER_POD = 0.0002
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,7 @@ class ReplicaController:
             api, EventRecorder(api, kind.component), kind.api_version, kind.kind
         )
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, kind.component)
-        PodOwners(api, kind.resource, pods, self._queue)
+        PodOwners(api, kind.resource, pods, self._queue, _PAUSE_PER_POD)
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
@@ -180,6 +183,8 @@ class ReplicaController:
             pod = pod_from_template(
                 obj["spec"]["template"], obj, self._kind.api_version, self._kind.kind
             )
+            if difference > _BURST:
+                self._queue.add(key_of(obj))
             try:
                 slow_start(
                     min(difference, _BURST), _SLOW_START, lambda _: self._control.create(pod, obj)

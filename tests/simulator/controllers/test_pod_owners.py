@@ -100,12 +100,42 @@ def test_an_orphan_wakes_all_of_its_namespace(place: Place) -> None:
 
 
 def test_who_has_many_pods_is_looked_at_after_a_pause_for_all() -> None:
-    place = Place(pause=1.0)
+    place = Place(pause=0.1)
     owner = place.owner("a")
-    place.looked_at()
+    for number in range(21):
+        place.pod(owner, f"p{number}")
+    place.looked_at(10)
 
     place.pod(owner, "p")
     place.pod(owner, "q")
 
-    assert place.looked_at(0.9) == []
+    assert place.looked_at(2.1) == []
     assert place.looked_at(0.2) == ["one/a"]
+
+
+def test_its_own_status_is_patient_as_well_and_its_spec_is_not() -> None:
+    place = Place(pause=0.1)
+    owner = place.owner("a")
+    for number in range(21):
+        place.pod(owner, f"p{number}")
+    place.looked_at(10)
+
+    place.api.update_status(SETS, {**owner, "status": {"replicas": 21}})
+    assert place.looked_at(2.0) == []
+    assert place.looked_at(0.2) == ["one/a"]
+
+    def grow(obj: dict[str, Any]) -> None:
+        obj["spec"]["replicas"] = 22
+
+    place.api.modify(SETS, "a", "one", grow)
+    assert place.looked_at() == ["one/a"]
+
+
+def test_who_has_few_pods_is_looked_at_at_once() -> None:
+    place = Place(pause=1.0)
+    owner = place.owner("a")
+    place.looked_at()
+
+    place.pod(owner)
+
+    assert place.looked_at() == ["one/a"]
