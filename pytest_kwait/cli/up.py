@@ -47,10 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="address to serve on, 0.0.0.0 for all of this machine's (default: loopback alone)",
     )
     parser.add_argument(
-        "--time",
+        "--timing",
         choices=("fast", "real"),
         default="fast",
-        help="how long its controllers take: a tenth of what real ones do, or as long",
+        help="how long its pauses are: a twentieth of Kubernetes' own, or as long (default: fast)",
     )
     parser.add_argument(
         "--token-auth-file",
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             running.kubeconfig,
             running.log,
             nodes=arguments.nodes,
-            time=arguments.time,
+            timing=arguments.timing,
             port=arguments.port,
             token_file=arguments.token_auth_file,
             users=arguments.user,
@@ -149,7 +149,7 @@ def _tell(running: Running, arguments: argparse.Namespace, contexts: list[str]) 
     nodes = "1 node" if arguments.nodes == 1 else f"{arguments.nodes} nodes"
     how = end if arguments.detach else "Ctrl-C"
     print(
-        f"cluster at {target.server} with {nodes} on {arguments.time} time; to end it: {how}",
+        f"cluster at {target.server} with {nodes} on {arguments.timing} timing; to end it: {how}",
         file=sys.stderr,
         flush=True,
     )

@@ -8,7 +8,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.connection import ConnectedCluster
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.private_folder import PrivateFolder
-from pytest_kwait.clusters.simulator_process import SimulatorProcess, Time
+from pytest_kwait.clusters.simulator_process import SimulatorProcess, Timing
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TIME_SCALES", "EmbeddedCluster", "EmbeddedProvider"]
 
-TIME_SCALES: dict[Time, float] = {"fast": 0.1, "real": 1.0}
-"""How long its controllers take for each kind of time, as a part of what a real cluster's take."""
+TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
+"""How long its controllers take at most for each timing, as a part of what a real cluster's take.
+
+Fast pauses are a twentieth; what a machine needs by itself does not shrink, and graces leave room
+for as much again.
+"""
 
 
 class EmbeddedCluster(ConnectedCluster):
@@ -26,16 +30,16 @@ class EmbeddedCluster(ConnectedCluster):
     Args:
         process: the cluster.
         folder: holds its kubeconfig.
-        time: the kind of time that it runs on.
+        timing: the timing that it runs on.
         clock: the time that answers are awaited in.
     """
 
     def __init__(
-        self, process: SimulatorProcess, folder: PrivateFolder, time: Time, clock: Clock
+        self, process: SimulatorProcess, folder: PrivateFolder, timing: Timing, clock: Clock
     ) -> None:
         target = read_kubeconfig(folder.path / "kubeconfig").target()
         super().__init__(
-            target, provider=EmbeddedProvider.name, time_scale=TIME_SCALES[time], clock=clock
+            target, provider=EmbeddedProvider.name, time_scale=TIME_SCALES[timing], clock=clock
         )
         self._process = process
         self._folder = folder
@@ -56,7 +60,7 @@ class EmbeddedProvider:
 
     Args:
         nodes: how many nodes it has.
-        time: `fast` for controllers ten times as fast as real ones, `real` for the real times.
+        timing: `fast` for pauses twenty times shorter than upstream's, `real` for upstream's own.
         port: the port that it serves on; 0 for any that is free.
         clock: the time that it is awaited in.
     """
@@ -66,10 +70,15 @@ class EmbeddedProvider:
     """A cluster of our own is led to by no context that was there before."""
 
     def __init__(
-        self, *, nodes: int = 2, time: Time = "fast", port: int = 0, clock: Clock = SYSTEM_CLOCK
+        self,
+        *,
+        nodes: int = 2,
+        timing: Timing = "fast",
+        port: int = 0,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._nodes = nodes
-        self._time = time
+        self._timing: Timing = timing
         self._port = port
         self._clock = clock
 
@@ -86,7 +95,7 @@ class EmbeddedProvider:
             raise InvalidArgument("kubeconfig", given, why, request.kubeconfig_source)
         if request.context is not None:
             raise InvalidArgument("context", request.context, why, request.context_source)
-        return cls()
+        return cls(timing=request.timing)
 
     def start(self) -> EmbeddedCluster:
         """Start the cluster and return it once its nodes are ready.
@@ -101,12 +110,12 @@ class EmbeddedProvider:
                 folder.path / "kubeconfig",
                 folder.path / "log",
                 nodes=self._nodes,
-                time=self._time,
+                timing=self._timing,
                 port=self._port,
                 folder=folder.path,
                 clock=self._clock,
             )
-            return EmbeddedCluster(process, folder, self._time, self._clock)
+            return EmbeddedCluster(process, folder, self._timing, self._clock)
         except BaseException:  # an interrupt too must leave nothing behind
             if process is not None:
                 process.stop()

@@ -19,7 +19,7 @@ from pytest_kwait.clusters.kubeconfig import (
     standard_paths,
 )
 from pytest_kwait.clusters.private_folder import PrivateFolder
-from pytest_kwait.errors import ClusterError
+from pytest_kwait.errors import ClusterError, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +63,7 @@ class ExistingProvider:
         clock: the time that answers are awaited in.
 
     Raises:
+        InvalidArgument: `fast` timing is asked for, which only an embedded cluster has.
         ClusterError: no kubeconfig, or none that can be used; it lists the contexts there are.
     """
 
@@ -77,6 +78,9 @@ class ExistingProvider:
         service_account: Path = SERVICE_ACCOUNT,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        if request.timing == "fast" and request.timing_source is not None:
+            why = "an existing cluster has its own time; leave it out, or use the embedded one"
+            raise InvalidArgument("timing", request.timing, why, request.timing_source)
         self._clock = clock
         self._folder: PrivateFolder | None = None
         if request.kubeconfig is not None:

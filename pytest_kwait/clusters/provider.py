@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.clusters.simulator_process import Timing
+
 __all__ = ["PROVIDERS", "Cluster", "Provider", "choose", "connect"]
 
 
@@ -104,6 +106,8 @@ def choose(
     cluster_source: str | None = None,
     kubeconfig_source: str | None = None,
     context_source: str | None = None,
+    timing: Timing = "fast",
+    timing_source: str | None = None,
 ) -> Provider:
     """Return the provider that the settings mean; nothing is started and nobody asked yet.
 
@@ -117,6 +121,8 @@ def choose(
         cluster_source: where `cluster` came from, for messages.
         kubeconfig_source: where `kubeconfig` came from.
         context_source: where `context` came from.
+        timing: how long the pauses of an embedded cluster are.
+        timing_source: where `timing` came from; None for the default.
 
     Raises:
         InvalidArgument: there is no such provider, or it has no use for what is given.
@@ -127,6 +133,8 @@ def choose(
         context,
         kubeconfig_source,
         context_source,
+        timing,
+        timing_source,
     )
     given = request.kubeconfig is not None or request.context is not None
     name = ("existing" if given else "embedded") if cluster == "auto" else cluster

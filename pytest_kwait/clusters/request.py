@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_kwait.clusters.simulator_process import Timing
+
 __all__ = ["ClusterRequest"]
 
 
@@ -20,9 +22,13 @@ class ClusterRequest:
         context: the context that was given; None for the kubeconfig's current one.
         kubeconfig_source: where `kubeconfig` came from, for example `env KWAIT_KUBECONFIG`.
         context_source: where `context` came from.
+        timing: how long the pauses of an embedded cluster are.
+        timing_source: where `timing` came from; None for the default.
     """
 
     kubeconfig: Path | None = None
     context: str | None = None
     kubeconfig_source: str | None = None
     context_source: str | None = None
+    timing: Timing = "fast"
+    timing_source: str | None = None

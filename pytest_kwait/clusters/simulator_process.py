@@ -16,9 +16,9 @@ from pytest_kwait.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SimulatorProcess", "Time"]
+__all__ = ["SimulatorProcess", "Timing"]
 
-Time = Literal["fast", "real"]
+Timing = Literal["fast", "real"]
 
 _START_LIMIT = 60.0
 """Seconds that a start may take; it needs about one, and much more only on a machine that swaps."""
@@ -37,7 +37,7 @@ class SimulatorProcess:
         kubeconfig: the file that it writes for its clients.
         log: the file that takes what it says.
         nodes: how many nodes it has.
-        time: `fast` for controllers ten times as fast as real ones.
+        timing: `fast` for pauses twenty times shorter than upstream's, `real` for upstream's own.
         port: the port that it serves on; 0 for any that is free.
         token_file: further users and their tokens, as kube-apiserver reads them.
         address: where it listens; loopback alone by default.
@@ -57,7 +57,7 @@ class SimulatorProcess:
         log: Path,
         *,
         nodes: int = 2,
-        time: Time = "fast",
+        timing: Timing = "fast",
         port: int = 0,
         token_file: Path | None = None,
         users: Sequence[str] = (),
@@ -74,7 +74,7 @@ class SimulatorProcess:
         theirs = [ready_end]
         arguments = [
             *command,
-            *("--nodes", str(nodes), "--time", time, "--port", str(port)),
+            *("--nodes", str(nodes), "--timing", timing, "--port", str(port)),
             *("--kubeconfig", str(kubeconfig), "--ready-fd", str(ready_end)),
         ]
         if address:

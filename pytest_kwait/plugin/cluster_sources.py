@@ -111,6 +111,8 @@ class OwnedSource:
                 cluster_source=settings.source("cluster"),
                 kubeconfig_source=settings.source("kubeconfig"),
                 context_source=settings.source("context"),
+                timing=settings.timing,
+                timing_source=settings.given_source("timing"),
             )
             check_context(provider, settings)
             self._provider = provider
@@ -303,8 +305,6 @@ class ClusterDesk:
         pulse: Callable[[Cluster], Pulse | None] = lambda cluster: None,
         told: Callable[[str, str], None] = lambda worker, line: None,
     ) -> None:
-        import socket
-
         self._source = source
         self._pulse = pulse
         self._told = told

@@ -1,6 +1,6 @@
 """The embedded cluster as a program.
 
-    python -m pytest_kwait.simulator --nodes 2 --time fast --port 0 --kubeconfig FILE
+    python -m pytest_kwait.simulator --nodes 2 --timing fast --port 0 --kubeconfig FILE
 
 It writes the kubeconfig when its nodes are Ready, says so on `--ready-fd`, and ends when
 `--owner-fd` closes, on SIGTERM or on SIGINT.
@@ -51,10 +51,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--nodes", type=int, default=2, help="how many nodes (default: 2)")
     parser.add_argument(
-        "--time",
+        "--timing",
         choices=("fast", "real"),
         default="fast",
-        help="whether the controllers' constants are a tenth of Kubernetes' own (default: fast)",
+        help="whether Kubernetes' own constants hold, or a twentieth of them (default: fast)",
     )
     parser.add_argument("--port", type=int, default=0, help="port (default: a free one)")
     parser.add_argument("--address", default=HOST, help="where to listen (default: loopback)")
@@ -119,7 +119,7 @@ async def serve(arguments: argparse.Namespace) -> int:
         loop.add_signal_handler(number, ended.set)
     if arguments.owner_fd is not None:
         _follow_owner(loop, arguments.owner_fd, ended)
-    api = ClusterApi(SimClock(FAST if arguments.time == "fast" else REAL))
+    api = ClusterApi(SimClock(FAST if arguments.timing == "fast" else REAL))
     hosts = arguments.hosts
     authority = Authority(*hosts, "localhost", "kubernetes", "kubernetes.default")
     api.clock.may_wait = api.has_webhooks

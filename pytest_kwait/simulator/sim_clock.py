@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAST", "REAL", "SimClock", "Timer"]
 
-FAST = 0.1
+FAST = 0.05
 REAL = 1.0
 
 
@@ -57,10 +57,15 @@ class SimClock:
         """Whether what is called may have to be laid aside while somebody else answers."""
         self._clock = clock
         self._stamped = (-1, "")
+        self._ahead = 0.0
 
     def time(self) -> float:
         """Seconds since the epoch."""
-        return self._clock.time()
+        return self._clock.time() + self._ahead
+
+    def jump(self, seconds: float) -> None:
+        """Set the cluster's wall clock ahead, or back; what has been waited for goes on."""
+        self._ahead += seconds
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start; never goes back."""
@@ -68,14 +73,14 @@ class SimClock:
 
     def stamp(self) -> str:
         """The present as the API's `Time`, cut to seconds."""
-        second = int(self._clock.time())
+        second = int(self.time())
         if self._stamped[0] != second:
             self._stamped = (second, rfc3339(second))
         return self._stamped[1]
 
     def micro_stamp(self) -> str:
         """The present as the API's `MicroTime`."""
-        return rfc3339_micro(self._clock.time())
+        return rfc3339_micro(self.time())
 
     def call_later(
         self, seconds: float, call: Callable[..., object], *args: object, scaled: bool = True

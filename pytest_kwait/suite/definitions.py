@@ -110,6 +110,15 @@ _ALL = (
         "cluster is always one",
     ),
     Definition(
+        "timing",
+        ("fast", "real"),
+        "fast",
+        "{fast,real}",
+        "how long the embedded cluster's back-offs, leases, graces and batches are: a twentieth of "
+        "Kubernetes' own (fast), or as long (real); what manifests and commands say keeps its "
+        "length",
+    ),
+    Definition(
         "poll",
         "pause",
         2.0,

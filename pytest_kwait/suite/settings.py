@@ -110,6 +110,10 @@ class Settings:
         """Where the value of a setting came from, for example `env KWAIT_POLL`."""
         return self.setting(name).source
 
+    def given_source(self, name: str) -> str | None:
+        """Where the value of a setting came from; None for the default."""
+        return self.source(name) if name in self._values else None
+
     def changed(self) -> Iterator[tuple[str, Setting]]:
         """Name and value of each setting that somebody gave, in the order of the help."""
         for name in DEFINITIONS:
@@ -137,6 +141,11 @@ class Settings:
     def allowed_contexts(self) -> tuple[str, ...] | None:
         """The contexts that tests may run on, as patterns; None for any."""
         return cast("tuple[str, ...] | None", self.setting("allowed_contexts").value)
+
+    @property
+    def timing(self) -> Literal["fast", "real"]:
+        """How long the pauses of the embedded cluster are."""
+        return cast('Literal["fast", "real"]', self.setting("timing").value)
 
     @property
     def poll(self) -> float:

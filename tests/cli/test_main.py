@@ -27,8 +27,8 @@ from pytest_kwait.cli import main
             "kwait up: --port=65536 is not valid: a number from 0 to 65535",
         ),
         (
-            ["up", "--time", "slow"],
-            "kwait up: argument --time: invalid choice: 'slow' (choose from 'fast', 'real')",
+            ["up", "--timing", "slow"],
+            "kwait up: argument --timing: invalid choice: 'slow' (choose from 'fast', 'real')",
         ),
         (["down", "now"], "kwait: unrecognized arguments: now"),
     ],

@@ -64,7 +64,7 @@ def test_detached_it_is_ready_and_stays_until_down(
     said = capsys.readouterr()
     assert said.out == f"export KUBECONFIG={quote(str(file))}\n"
     assert said.err == (
-        "cluster at https://127.0.0.1:6443 with 2 nodes on fast time; to end it: "
+        "cluster at https://127.0.0.1:6443 with 2 nodes on fast timing; to end it: "
         f"kwait down --kubeconfig {quote(str(file))}\n"
     )
     process = noted(file)
@@ -78,10 +78,10 @@ def test_detached_it_is_ready_and_stays_until_down(
 
 @pytest.mark.usefixtures("ready")
 def test_what_is_asked_for_is_handed_to_the_process(file: Path) -> None:
-    arguments = ["--nodes", "1", "--time", "real", "--port", "6443", "--kubeconfig", str(file)]
+    arguments = ["--nodes", "1", "--timing", "real", "--port", "6443", "--kubeconfig", str(file)]
     assert main(["up", "--detach", *arguments]) == 0
     log = Running(file).log.read_text()
-    assert f"--nodes 1 --time real --port 6443 --kubeconfig {file} --ready-fd" in log
+    assert f"--nodes 1 --timing real --port 6443 --kubeconfig {file} --ready-fd" in log
     assert "--owner-fd" not in log
     main(["down", "--kubeconfig", str(file)])
 
@@ -239,7 +239,7 @@ def test_in_the_foreground_it_ends_with_ctrl_c(
         patch.setattr(SimulatorProcess, "wait", ctrl_c)
         assert main(["up", "--kubeconfig", str(file)]) == 0
     assert capsys.readouterr().err == (
-        "cluster at https://127.0.0.1:6443 with 2 nodes on fast time; to end it: Ctrl-C\n"
+        "cluster at https://127.0.0.1:6443 with 2 nodes on fast timing; to end it: Ctrl-C\n"
     )
     assert not ended[0].alive
     assert list(file.parent.iterdir()) == []

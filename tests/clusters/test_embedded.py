@@ -10,7 +10,7 @@ import pytest
 from pytest_kwait.clusters import embedded
 from pytest_kwait.clusters.embedded import EmbeddedProvider
 from pytest_kwait.clusters.process_identity import ProcessIdentity
-from pytest_kwait.clusters.simulator_process import SimulatorProcess, Time
+from pytest_kwait.clusters.simulator_process import SimulatorProcess, Timing
 from pytest_kwait.errors import ClusterError
 
 FAKE = Path(__file__).with_name("fake_simulator.py")
@@ -55,15 +55,15 @@ def test_stopping_leaves_nothing_behind(temporary: Path, monkeypatch: pytest.Mon
     cluster.stop()
 
 
-@pytest.mark.parametrize(("time", "scale"), [("fast", 0.1), ("real", 1.0)])
+@pytest.mark.parametrize(("timing", "scale"), [("fast", 0.1), ("real", 1.0)])
 def test_what_is_asked_for_is_handed_to_the_process(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch, time: Time, scale: float
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, timing: Timing, scale: float
 ) -> None:
     behave(monkeypatch, "ready")
-    cluster = EmbeddedProvider(nodes=3, time=time, port=6443).start()
+    cluster = EmbeddedProvider(nodes=3, timing=timing, port=6443).start()
     log = (cluster.kubeconfig.parent / "log").read_text()
     cluster.stop()
-    assert f"--nodes 3 --time {time} --port 6443 " in log
+    assert f"--nodes 3 --timing {timing} --port 6443 " in log
     assert cluster.time_scale == scale
 
 

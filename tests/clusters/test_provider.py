@@ -99,6 +99,19 @@ def test_embedded_has_no_use_for_a_kubeconfig_or_context() -> None:
     assert str(caught.value) == f"context='a' is not valid: {why}"
 
 
+def test_timing_is_the_embedded_clusters_alone(home: Path) -> None:
+    file = written(home / "mine", contents("a"))
+    assert choose("embedded", timing="real", timing_source="ini kwait_timing").name == "embedded"
+    assert choose(kubeconfig=file, timing="real", timing_source="ini kwait_timing").name
+    assert choose(kubeconfig=file, timing="fast").name == "existing", "the default asks for nothing"
+    with pytest.raises(InvalidArgument) as caught:
+        choose(kubeconfig=file, timing="fast", timing_source="option --kwait-timing")
+    assert str(caught.value) == (
+        "timing='fast' (from option --kwait-timing) is not valid: an existing cluster has its own "
+        "time; leave it out, or use the embedded one"
+    )
+
+
 def test_connecting_gives_the_cluster_that_somebody_else_started(
     home: Path, let_in: list[str]
 ) -> None:

@@ -59,7 +59,7 @@ def test_it_is_ready_when_it_is_made_and_gets_all_it_needs(
     process = start("ready")
     assert (tmp_path / "kubeconfig").exists()
     assert re.fullmatch(
-        r"fake simulator: --nodes 2 --time fast --port 0 "
+        r"fake simulator: --nodes 2 --timing fast --port 0 "
         rf"--kubeconfig {re.escape(str(tmp_path / 'kubeconfig'))} --ready-fd \d+ --owner-fd \d+",
         process.tail().strip(),
     )

@@ -52,7 +52,7 @@ def test_the_cluster_ends_with_its_owner_and_takes_its_folder_along(tmp_path: Pa
     [
         (["--nodes=-1"], "--nodes must not be negative"),
         (["--port=70000"], "--port must be between 0 and 65535"),
-        (["--time=slow"], "invalid choice: 'slow'"),
+        (["--timing=slow"], "invalid choice: 'slow'"),
         (["--user=a="], "--user: 'a=' is neither NAME nor NAME=GROUP,..."),
         (["--token-auth-file=none"], "--token-auth-file: none: No such file or directory"),
     ],

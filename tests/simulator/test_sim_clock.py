@@ -8,7 +8,7 @@ from tests.simulator.manual_clock import ManualClock
 
 def test_controllers_pauses_are_scaled_and_others_are_not() -> None:
     clock = ManualClock(scale=FAST)
-    assert clock.call_later(10, lambda: None).when == 1.0
+    assert clock.call_later(10, lambda: None).when == 0.5
     assert clock.call_later(10, lambda: None, scaled=False).when == 10.0
 
 
