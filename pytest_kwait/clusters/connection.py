@@ -11,12 +11,14 @@ from pytest_kwait.errors import ApiError, ClusterError
 from pytest_kwait.wait import DeadlineExceeded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Any
 
     from kubernetes.client import ApiClient
 
     from pytest_kwait.api.session import Session
+    from pytest_kwait.clusters.faults import FaultPlace, Faults
     from pytest_kwait.clusters.kubeconfig import Target
 
 __all__ = ["ConnectedCluster"]
@@ -45,6 +47,8 @@ class ConnectedCluster:
     ) -> None:
         self.provider = provider
         self.time_scale = time_scale
+        self.fault_place: Callable[[], FaultPlace] | None = None
+        """Gives the test that faults are made for; None where there are no tests."""
         self._target = target
         self._clock = clock
 
@@ -76,6 +80,16 @@ class ConnectedCluster:
 
         listed = self._session.list(NODES, deadline=self._deadline())
         return tuple(sorted(item.object["metadata"]["name"] for item in listed.items))
+
+    @cached_property
+    def faults(self) -> Faults:
+        """What can be broken in the cluster, which must be an embedded one."""
+        from pytest_kwait.clusters.faults import FaultPlace, Faults
+
+        def place() -> FaultPlace:
+            return FaultPlace() if self.fault_place is None else self.fault_place()
+
+        return Faults(lambda: self._session, self.server, place)
 
     def client(self) -> ApiClient:
         """Make a new official client for the cluster.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.clusters.faults import Faults
     from pytest_kwait.clusters.simulator_process import Timing
 
 __all__ = ["PROVIDERS", "Cluster", "Provider", "choose", "connect"]
@@ -54,6 +55,11 @@ class Cluster(Protocol):
     @property
     def nodes(self) -> tuple[str, ...]:
         """The names of its nodes, sorted; asked for once."""
+        ...
+
+    @property
+    def faults(self) -> Faults:
+        """What can be broken in it, where it is an embedded one."""
         ...
 
     def client(self) -> ApiClient:

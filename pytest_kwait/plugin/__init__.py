@@ -47,6 +47,7 @@ MODULES = (
     "pytest_kwait.plugin.summary",
     "pytest_kwait.plugin.reporting",
     "pytest_kwait.plugin.preconditions",
+    "pytest_kwait.plugin.faulting",
     "pytest_kwait.plugin.locking",
     "pytest_kwait.plugin.sweeping",
     "pytest_kwait.plugin.readiness",

@@ -46,9 +46,10 @@ def _scope(
 
 @pytest.fixture(scope="session")
 def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
-    """Give the cluster of the run, the same for all workers: .kubeconfig, .provider, .nodes."""
+    """Give the cluster of the run, the same for all: .kubeconfig, .provider, .nodes, .faults."""
     activate(request.config)
     from pytest_kwait.plugin.distributed import cluster_of
+    from pytest_kwait.plugin.faulting import follow
     from pytest_kwait.plugin.readiness import check_ready
     from pytest_kwait.plugin.running import running_item
 
@@ -56,6 +57,7 @@ def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
     item = running_item(request.config)
     # Where no test has said beforehand that it would use the cluster.
     check_ready(request.config, item.nodeid if item is not None else "")
+    follow(request.config, cluster)
     return cluster
 
 

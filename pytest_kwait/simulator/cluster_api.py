@@ -17,6 +17,7 @@ from pytest_kwait.simulator.binding import bound
 from pytest_kwait.simulator.caller import Caller, internal
 from pytest_kwait.simulator.crds import Definitions
 from pytest_kwait.simulator.decoding import decode, decode_change
+from pytest_kwait.simulator.faults.board import FaultBoard
 from pytest_kwait.simulator.kind_view import stored_form
 from pytest_kwait.simulator.leases import renew_lease
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
@@ -65,6 +66,7 @@ class ClusterApi:
         self.kubelets: dict[str, Kubelet] = {}
         self.scripts = ScriptRules()
         self.rbac = Rbac(self)
+        self.faults = FaultBoard()
         self.accounts = AccountTokens(self)
         self.root_ca = ""
         """The certificate authority that clients inside the cluster trust, as PEM."""

@@ -15,6 +15,7 @@ from pytest_kwait.api.objects import Response
 from pytest_kwait.api.resource import BUILT_IN, Resource
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+from pytest_kwait.clusters.faults import Faults
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ class FakeCluster:
     def __init__(self, log: Path | None = None, *, time_scale: float = 1.0) -> None:
         self.kubeconfig = Path("/fake/kubeconfig")
         self.time_scale = time_scale
+        self.faults = Faults(lambda: Session.of(self.client()), "https://fake")
         self.transport = FakeTransport(log)
         self.stopped = False
 

@@ -35,6 +35,8 @@ __all__ = ["ApiServer"]
 _HOST = re.compile(r"[-A-Za-z0-9!$%&'()*+,.:;=\[\]_~@]*")
 _HALF_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CONFIGURATION, _KEYS = ".well-known/openid-configuration", "openid/v1/jwks"
+_OWN = "/kwait/v1/"
+"""What begins so is the embedded cluster's own, for administrators."""
 _CACHED = {"Cache-Control": "public, max-age=3600"}
 
 
@@ -104,7 +106,14 @@ class ApiServer:
 
                 return await serve_elsewhere(self._api, request, obj)
         if target is not None:
+            if self._api.faults.requests:
+                await self._api.faults.meet(request, target)
             answer = await self._resources.handle(request, target)
+        elif request.path.startswith(_OWN):
+            # Not at import: hardly any suite breaks anything.
+            from pytest_kwait.simulator.http.fault_requests import serve_faults
+
+            answer = await serve_faults(self._api, request)
         else:
             answer = self._plain(request)
         return text_answer("404 page not found\n", 404) if answer is None else answer

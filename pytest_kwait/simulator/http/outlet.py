@@ -71,7 +71,7 @@ class Outlet:
         self._waiting.append(chunk)
         self._size += len(chunk)
         if self._size > self._most:
-            self._cut()
+            self.cut()
         elif not self._planned and self._pump is None:
             self._planned = True
             self._loop.call_soon(self.flush)
@@ -94,7 +94,7 @@ class Outlet:
         self.flush()
         if self._pump is not None:
             self._pump.cancel()
-            self._cut()
+            self.cut()
         return not self._transport.is_closing()
 
     async def _follow(self) -> None:
@@ -106,7 +106,7 @@ class Outlet:
                 self._write()
                 await async_sleep(0)
         except (ConnectionError, TimeoutError):
-            self._cut()
+            self.cut()
         finally:
             self._pump = None
 
@@ -129,7 +129,8 @@ class Outlet:
         if parts:
             self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
-    def _cut(self) -> None:
+    def cut(self) -> None:
+        """End the connection, whatever has been sent."""
         self._transport.abort()
         self._end()
 

@@ -18,6 +18,7 @@ from pytest_kwait.simulator.http.negotiation import negotiate
 from pytest_kwait.simulator.names import new_uid
 from pytest_kwait.simulator.status_error import (
     FieldError,
+    StatusError,
     bad_request,
     invalid,
     invalid_value,
@@ -102,6 +103,8 @@ class ApiRequest:
         self.path = raw
         self._query: dict[str, str] | None = None
         self._form: Form | None = None
+        self.expired: StatusError | None = None
+        """Why a watch has no history to begin with; None where it has, as far as is known."""
         self.caller = Caller(user="system:anonymous", groups=("system:unauthenticated",))
 
     @property

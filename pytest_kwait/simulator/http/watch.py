@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
+from pytest_kwait.simulator.faults.request_faults import CLIENT
 from pytest_kwait.simulator.http.answer import add_heads
 from pytest_kwait.simulator.http.listing import PATIENCE, parse_revision, wait_for_revision
 from pytest_kwait.simulator.http.negotiation import negotiate_stream
@@ -107,9 +108,11 @@ async def serve_watch(
                 await response.write_eof()
             return response
     stream.start(outlet)
+    api.faults.watches.add(stream)
     try:
         await stream.run(float(seconds))
     finally:
+        api.faults.watches.discard(stream)
         whole = stream.stop()
     if whole:
         await response.write_eof()
@@ -136,6 +139,9 @@ class Stream:
         self._convert = request.form.convert
         self._version = request.form.version
         self._query = request.query
+        self._expired = request.expired
+        self.place = (namespace or "", request.header(CLIENT), kind.plural)
+        """Namespace, client and resource, for those who cut watches."""
         self._headed = True
         self._plain = not self._convert and kind.stored and not kind.custom
         self._view = f"{kind.api_version}|{self._convert}|{self._version}|"
@@ -149,6 +155,10 @@ class Stream:
     def start(self, outlet: Outlet) -> None:
         """Send what there is, and follow what comes."""
         self._outlet = outlet
+        if self._expired is not None:
+            outlet.send(failed(self._expired))
+            self._done.set()
+            return
         options, store = self._options, self._api.store
         if options.initial_events or (options.initial_events is None and not self._revision):
             namespace = self._prefix[:-1] or None
@@ -167,6 +177,10 @@ class Stream:
         """Nothing more can be sent."""
         self._unsubscribe()
         self._done.set()
+
+    def cut(self) -> None:
+        """End the connection in the middle."""
+        self._outlet.cut()
 
     async def run(self, seconds: float) -> None:
         """Return when the time is over or the stream has ended; bookmarks go out meanwhile."""

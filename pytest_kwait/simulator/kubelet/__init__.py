@@ -37,6 +37,7 @@ def start_kubelets(api: ClusterApi, nodes: int) -> dict[str, NodeAgent]:
         agent.peers = agents
         agent.register()
         api.kubelets[agent.name] = KubeletServer(agent)
+        api.faults.nodes[agent.name] = agent.outages
 
     def pod_changed(change: str, new: Obj, _: Obj | None) -> None:
         agent = agents.get(new["spec"].get("nodeName") or "")

@@ -260,6 +260,13 @@ class Container:
         if self.running:
             self._end(KILLED, "Error", "")
 
+    def run_out_of_memory(self) -> bool:
+        """End it as the kernel does; whether it ran."""
+        ran = self.running
+        if ran:
+            self._end(KILLED, "OOMKilled", "")
+        return ran
+
     def state(self) -> Obj:
         """Its `state` in the pod's status."""
         if self.finished_at is not None:

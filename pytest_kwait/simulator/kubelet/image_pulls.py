@@ -103,7 +103,8 @@ class ImagePulls:
         worker = self._worker
         clock, backoff = worker.node.clock, worker.node.backoff
         key = f"{uid_of(worker.pod)}/pull/{wanted}"
-        failure = script.pull_error or pull_failure(wanted, image)
+        slower, broken = worker.api.faults.pull(namespace_of(worker.pod), str(image))
+        failure = broken or script.pull_error or pull_failure(wanted, image)
         if backoff.left_since_update(key, clock.time()) > 0:
             message = f'Back-off pulling image "{wanted}"'
             worker.container_event(name, NORMAL, "BackOff", message)
@@ -117,6 +118,8 @@ class ImagePulls:
             self._failed(name, "ErrImagePull", failure)
             return None
         began = clock.monotonic()
+        if slower:
+            yield slower / clock.scale
         if script.pull is not None:
             yield script.pull / clock.scale
         elif not worker.node.has_image(image):

@@ -13,6 +13,7 @@ from pytest_kwait.simulator.events import NORMAL, EventRecorder
 from pytest_kwait.simulator.kubelet.backoff import Backoff
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
 from pytest_kwait.simulator.kubelet.network import Network
+from pytest_kwait.simulator.kubelet.outages import Outages
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
@@ -85,6 +86,8 @@ class NodeAgent:
         self._by_name: dict[tuple[str, str], PodWorker] = {}
         self._dirty: dict[PodWorker, None] = {}
         self._relisting = False
+        self.conditions = {kind: told for kind, *told in _CONDITIONS}
+        self.outages = Outages(self)
         self._info: NodeInfo | None = None
 
     # -- the Node
@@ -156,31 +159,49 @@ class NodeAgent:
         self.api.create("leases.coordination.k8s.io", lease, _LEASES)
 
     def _renew(self) -> None:
+        if not self.outages.cut:
+            self.beat()
+        self.clock.call_later(_RENEW, self._renew)
+
+    def beat(self) -> None:
+        """Renew the lease."""
         if not self.api.renew(_LEASES, self.name):
             # The lease, or the node with it, was deleted: a real kubelet makes the lease again.
             node = self.api.find("nodes", self.name)
             if node is not None:
                 self._create_lease(node)
-        self.clock.call_later(_RENEW, self._renew)
 
     def _report(self) -> None:
+        self.report()
+        self.clock.call_later(_REPORT, self._report)
+
+    def report(self) -> None:
+        """Say how the node is, whatever others have said of it."""
         stamp = self.clock.stamp()
 
-        def beat(node: Obj) -> None:
+        def tell(node: Obj) -> None:
             for condition in node["status"].get("conditions") or ():
+                own = self.conditions.get(condition["type"])
                 condition["lastHeartbeatTime"] = stamp
+                if own is not None and condition["status"] != own[0]:
+                    condition["lastTransitionTime"] = stamp
+                if own is not None:
+                    condition["status"], condition["reason"], condition["message"] = own
 
+        if self.outages.cut:
+            return
         try:
-            self.api.modify("nodes", self.name, "", beat, subresource="status")
+            self.api.modify("nodes", self.name, "", tell, subresource="status")
         except StatusError as error:
             if error.reason != "NotFound":
                 raise
-        self.clock.call_later(_REPORT, self._report)
 
     # -- pods
 
     def pod_changed(self, change: str, pod: Obj) -> None:
         """Take note of a change of a pod that is bound to this node."""
+        if self.outages.cut:
+            return
         uid = uid_of(pod)
         worker = self._workers.get(uid)
         if change == "DELETED":

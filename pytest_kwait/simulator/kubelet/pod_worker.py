@@ -14,6 +14,7 @@ from pytest_kwait.simulator.kubelet.container_starts import ContainerStarts
 from pytest_kwait.simulator.kubelet.container_stops import stop_containers
 from pytest_kwait.simulator.kubelet.host_names import name_trouble
 from pytest_kwait.simulator.kubelet.network import Network
+from pytest_kwait.simulator.kubelet.outages import EVICTED
 from pytest_kwait.simulator.kubelet.pod_status import ENDED, PodStatus
 from pytest_kwait.simulator.kubelet.scripting import Scripting
 from pytest_kwait.simulator.kubelet.volumes import missing_volume
@@ -40,6 +41,8 @@ _SANDBOX_RETRY = 12.5
 # Source: pkg/util/goroutinemap/exponentialbackoff.
 _MOUNT_FIRST = 0.5
 _MOUNT_MOST = 122.0
+# Source: eviction/eviction_manager.go, `immediateEvictionGracePeriodSeconds`.
+_EVICTION_GRACE = 1.0
 
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
@@ -74,6 +77,7 @@ class PodWorker:
         self._terminating = False
         self._finished = False
         self._removed = False
+        self._unsure = False
 
     # -- turns
 
@@ -152,7 +156,7 @@ class PodWorker:
 
     def _begin(self) -> None:
         self._planned = False
-        if self._removed or self._task is not None or not self._again:
+        if self._removed or self._task is not None or not self._again or self.node.outages.dead:
             return
         self._again = False
         self._task = self._sync()
@@ -185,6 +189,8 @@ class PodWorker:
 
     def _sync(self) -> Generator[float | None, None, None]:
         if self._finished:
+            if self._unsure:
+                self._publish()
             if self.deleted:
                 self._remove()
             return
@@ -272,6 +278,8 @@ class PodWorker:
     def grace(self) -> float:
         """Seconds that its containers have to end."""
         metadata = self.pod["metadata"]
+        if self.evicted is not None and self.evicted[0] == EVICTED:
+            return _EVICTION_GRACE
         seconds = metadata.get("deletionGracePeriodSeconds")
         if seconds is None:
             seconds = self.pod["spec"].get("terminationGracePeriodSeconds", 30)
@@ -279,6 +287,8 @@ class PodWorker:
 
     def _remove(self) -> None:
         """Let the object go, unless a finalizer keeps it."""
+        if self.node.outages.cut:
+            return
         try:
             self.api.delete(
                 "pods", name_of(self.pod), namespace_of(self.pod), uid=uid_of(self.pod), grace=0
@@ -322,9 +332,17 @@ class PodWorker:
         self._write(status)
         return phase
 
+    def reconcile(self) -> None:
+        """Write what is so now, whatever others have written meanwhile, and look at the pod."""
+        self._unsure = True
+        self.sync()
+
     def _write(self, status: Obj) -> None:
-        if self._removed or status == self._status.written:
+        if self._removed or self.node.outages.cut:
             return
+        if status == self._status.written and not self._unsure:
+            return
+        self._unsure = False
         self._status.written = status
         try:
             # The pod in the API may be newer than ours: its status is ours to write all the same.
@@ -346,10 +364,14 @@ class PodWorker:
 
     def event(self, severity: str, reason: str, message: str) -> None:
         """Tell something of the pod."""
+        if self.node.outages.cut:
+            return
         self.node.recorder.event(self.pod, ("v1", "Pod"), severity, reason, message)
 
     def container_event(self, name: str, severity: str, reason: str, message: str) -> None:
         """Tell something of one of its containers."""
+        if self.node.outages.cut:
+            return
         field = next(
             (
                 field

@@ -1,0 +1,19 @@
+"""Faults are the embedded cluster's; elsewhere there is one test, that says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_kwait import Bench
+    from pytest_kwait.clusters.faults import Faults
+
+
+@pytest.fixture
+def faults(kwait: Bench) -> Faults:
+    """Give what breaks the cluster."""
+    if kwait.cluster.provider != "embedded":
+        pytest.skip("faults on demand are the embedded cluster's")
+    return kwait.cluster.faults

@@ -1,0 +1,379 @@
+"""Faults on demand: what a test breaks in an embedded cluster, for as long as the test lasts."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_kwait.clusters.fault_desk import Fault, FaultDesk
+from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.wait.durations import to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.api.session import Session
+
+__all__ = ["Fault", "FaultPlace", "Faults", "Whom"]
+
+Whom = Literal["namespace", "client", "all"]
+
+_HEADER = "Kwait-Client"
+_WHOM = ("namespace", "client", "all")
+
+
+@dataclass(frozen=True)
+class FaultPlace:
+    """The test that faults are made for.
+
+    Args:
+        namespace: the test's namespace; empty where it has none.
+        client: the client that it uses; None where it uses none.
+        alone: whether it has the cluster to itself.
+    """
+
+    namespace: str = ""
+    client: ApiClient | None = None
+    alone: bool = True
+
+
+class Faults:
+    """What can be broken in an embedded cluster; `kwait_cluster.faults` in tests.
+
+    Every fault ends when it is undone, when its `with` block ends, and at the latest when its test
+    does: also when that fails or times out, or when its process is killed. Faults of requests and
+    pulls are for the test's own namespace unless they are told otherwise; those that everybody on
+    the cluster feels are for tests that are marked `serial` or `disruptive`.
+
+    Args:
+        session: makes the requests.
+        server: the cluster's address, for messages.
+        place: gives the test that runs now.
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], Session],
+        server: str,
+        place: Callable[[], FaultPlace] = FaultPlace,
+    ) -> None:
+        self._place = place
+        self._desk = FaultDesk(session, server)
+        self._named: ApiClient | None = None
+
+    # -- requests
+
+    def refuse(
+        self,
+        status: int,
+        *,
+        retry_after: int | None = None,
+        times: int | None = None,
+        whom: Whom = "namespace",
+        namespace: str | None = None,
+        resources: Sequence[str] = (),
+        verbs: Sequence[str] = (),
+    ) -> Fault:
+        """Refuse requests with 429 or 500, as an API server that is overworked or has no storage.
+
+        Args:
+            status: 429 or 500.
+            retry_after: whole seconds that a 429 asks clients to wait; None does not ask.
+            times: how many requests it meets; None for all.
+            whom: `namespace` for requests on objects there, whoever makes them; `client` for all
+                requests of the test's client; `all` for everybody's, in a serial test.
+            namespace: another than the test's.
+            resources: only these, as `pods`; empty for all.
+            verbs: only `create`, `delete`, `deletecollection`, `get`, `list`, `patch`, `update`,
+                `watch`; empty for all.
+
+        Raises:
+            InvalidArgument: a value cannot be meant.
+            ClusterError: the cluster is no embedded one.
+            KwaitError: everybody would feel it, and the test is not serial.
+        """
+        if status not in (429, 500):
+            raise InvalidArgument("status", status, "429 or 500")
+        if retry_after is not None and (status != 429 or retry_after < 1):
+            raise InvalidArgument("retry_after", retry_after, "whole seconds above 0, with 429")
+        asked = self._scoped("refuse", whom, namespace, resources, verbs)
+        retry = {} if retry_after is None else {"retryAfter": retry_after}
+        return self._desk.make(
+            {"kind": "refusal", "status": status, **retry, **_times(times), **asked}
+        )
+
+    def delay(
+        self,
+        seconds: float | str,
+        *,
+        times: int | None = None,
+        whom: Whom = "namespace",
+        namespace: str | None = None,
+        resources: Sequence[str] = (),
+        verbs: Sequence[str] = (),
+    ) -> Fault:
+        """Let requests wait before they are answered; watches before they begin.
+
+        Args:
+            seconds: how long, as a duration.
+            times: how many requests it meets; None for all.
+            whom: as for `refuse`.
+            namespace: as for `refuse`.
+            resources: as for `refuse`.
+            verbs: as for `refuse`.
+
+        Raises:
+            InvalidArgument: a value cannot be meant.
+            ClusterError: the cluster is no embedded one.
+            KwaitError: everybody would feel it, and the test is not serial.
+        """
+        asked = self._scoped("delay", whom, namespace, resources, verbs)
+        length = _positive("seconds", seconds)
+        return self._desk.make({"kind": "latency", "seconds": length, **_times(times), **asked})
+
+    def cut_watches(
+        self,
+        *,
+        whom: Whom = "namespace",
+        namespace: str | None = None,
+        resources: Sequence[str] = (),
+    ) -> Fault:
+        """Break the connections of the watches that are open now; `.hits` says how many.
+
+        Args:
+            whom: as for `refuse`.
+            namespace: as for `refuse`.
+            resources: as for `refuse`.
+
+        Raises:
+            InvalidArgument: a value cannot be meant.
+            ClusterError: the cluster is no embedded one.
+            KwaitError: everybody would feel it, and the test is not serial.
+        """
+        asked = self._scoped("cut_watches", whom, namespace, resources, ())
+        return self._desk.make({"kind": "cut-watches", **asked})
+
+    def expire_history(
+        self,
+        *,
+        whom: Whom = "namespace",
+        namespace: str | None = None,
+        resources: Sequence[str] = (),
+    ) -> Fault:
+        """Forget all revisions up to now: open watches break, and go on from there with a 410.
+
+        Args:
+            whom: as for `refuse`.
+            namespace: as for `refuse`.
+            resources: as for `refuse`.
+
+        Raises:
+            InvalidArgument: a value cannot be meant.
+            ClusterError: the cluster is no embedded one.
+            KwaitError: everybody would feel it, and the test is not serial.
+        """
+        asked = self._scoped("expire_history", whom, namespace, resources, ())
+        return self._desk.make({"kind": "expired-history", **asked})
+
+    # -- pods
+
+    def slow_pulls(
+        self, seconds: float | str, *, image: str = "", namespace: str | None = None
+    ) -> Fault:
+        """Let pulls take longer. What a node has is not pulled, unless the policy is `Always`.
+
+        Args:
+            seconds: how much longer, as a duration; real seconds on fast timing too.
+            image: only of images whose full name, as `docker.io/library/nginx:1`, has this in it.
+            namespace: for pods there; the test's by default.
+
+        Raises:
+            InvalidArgument: a value cannot be meant.
+            ClusterError: the cluster is no embedded one.
+        """
+        asked = {"namespace": self._namespace(namespace), "image": image}
+        return self._desk.make({"kind": "pulls", "seconds": _positive("seconds", seconds), **asked})
+
+    def fail_pulls(
+        self,
+        message: str = "failed to do request: dial tcp: i/o timeout",
+        *,
+        image: str = "",
+        namespace: str | None = None,
+    ) -> Fault:
+        """Let pulls fail. What a node has is not pulled, unless the policy is `Always`.
+
+        Args:
+            message: in the container runtime's words; it decides how long waits hope.
+            image: as for `slow_pulls`.
+            namespace: as for `slow_pulls`.
+
+        Raises:
+            InvalidArgument: a value cannot be meant.
+            ClusterError: the cluster is no embedded one.
+        """
+        if not message:
+            raise InvalidArgument("message", message, "what the container runtime says")
+        asked = {"namespace": self._namespace(namespace), "image": image}
+        return self._desk.make({"kind": "pulls", "message": message, **asked})
+
+    def run_out_of_memory(
+        self, pod: str, container: str | None = None, *, namespace: str | None = None
+    ) -> None:
+        """Have the kernel kill a running container: `OOMKilled`, exit code 137.
+
+        Args:
+            pod: the pod's name.
+            container: which of its containers; None for the first.
+            namespace: the pod's; the test's by default.
+
+        Raises:
+            ApiError: there is no such pod, or the container does not run.
+            ClusterError: the cluster is no embedded one.
+        """
+        asked = {"namespace": self._namespace(namespace), "pod": pod}
+        which = {} if container is None else {"container": container}
+        self._desk.make({"kind": "out-of-memory", **asked, **which})
+
+    # -- nodes and time: everybody feels these
+
+    def partition_node(self, node: str) -> Fault:
+        """Cut a node off: its pods go on unseen, and the kubelet hears of nothing.
+
+        Args:
+            node: its name.
+
+        Raises:
+            ApiError: there is no such node.
+            ClusterError: the cluster is no embedded one.
+            KwaitError: the test is not serial.
+        """
+        self._alone("partition_node")
+        return self._desk.make({"kind": "partition", "node": node})
+
+    def stop_kubelet(self, node: str) -> Fault:
+        """End a node's kubelet: what runs goes on, nothing is started, restarted or probed.
+
+        Args:
+            node: its name.
+
+        Raises:
+            ApiError: there is no such node.
+            ClusterError: the cluster is no embedded one.
+            KwaitError: the test is not serial.
+        """
+        self._alone("stop_kubelet")
+        return self._desk.make({"kind": "dead-kubelet", "node": node})
+
+    def pressure(self, node: str, resource: Literal["disk", "memory"]) -> Fault:
+        """Let a node run short of something: its condition says so, and it evicts pods in turn.
+
+        Args:
+            node: its name.
+            resource: `disk` or `memory`.
+
+        Raises:
+            InvalidArgument: there is no such resource.
+            ApiError: there is no such node.
+            ClusterError: the cluster is no embedded one.
+            KwaitError: the test is not serial.
+        """
+        if resource not in ("disk", "memory"):
+            raise InvalidArgument("resource", resource, "disk or memory")
+        self._alone("pressure")
+        return self._desk.make({"kind": "pressure", "node": node, "resource": resource})
+
+    def jump_clock(self, seconds: float | str) -> Fault:
+        """Set the cluster's wall clock ahead, or back; the end of the fault sets it right.
+
+        What stamps and schedules are made of jumps, pauses that have begun do not.
+
+        Args:
+            seconds: how far, as a duration or a number; negative for back.
+
+        Raises:
+            InvalidArgument: it is no duration, or 0.
+            ClusterError: the cluster is no embedded one.
+            KwaitError: the test is not serial.
+        """
+        if isinstance(seconds, str):
+            back = seconds.startswith("-")
+            far = _positive("seconds", seconds.removeprefix("-"))
+            length = -far if back else far
+        else:
+            length = float(seconds)
+            _positive("seconds", abs(length))
+        self._alone("jump_clock")
+        return self._desk.make({"kind": "clock-jump", "seconds": length})
+
+    def undo_all(self) -> None:
+        """End every fault; the cluster does it by itself where it cannot be asked.
+
+        Raises:
+            ApiError: it could not be asked.
+        """
+        named, self._named = self._named, None
+        if named is not None:
+            named.default_headers.pop(_HEADER, None)
+        self._desk.undo_all()
+
+    def _alone(self, what: str) -> None:
+        if not self._place().alone:
+            raise KwaitError(
+                f"faults.{what} disturbs every test on the cluster: mark this one with "
+                "@pytest.mark.disruptive, and it runs alone"
+            )
+
+    def _namespace(self, namespace: str | None) -> str:
+        found = self._place().namespace if namespace is None else namespace
+        if not found:
+            why = "the namespace that the fault is for, as this test has none of its own"
+            raise InvalidArgument("namespace", namespace, why)
+        return found
+
+    def _scoped(
+        self,
+        what: str,
+        whom: Whom,
+        namespace: str | None,
+        resources: Sequence[str],
+        verbs: Sequence[str],
+    ) -> dict[str, Any]:
+        if whom not in _WHOM:
+            raise InvalidArgument("whom", whom, f"one of {', '.join(_WHOM)}")
+        for name, given in (("resources", resources), ("verbs", verbs)):
+            if isinstance(given, str):
+                raise InvalidArgument(name, given, "a list")
+        asked: dict[str, Any] = {"resources": list(resources), "verbs": list(verbs)}
+        if namespace is not None and whom != "namespace":
+            raise InvalidArgument("namespace", namespace, "given with whom='namespace' alone")
+        if whom == "namespace":
+            asked["namespace"] = self._namespace(namespace)
+        elif whom == "client":
+            asked["client"] = self._named_client()
+        else:
+            self._alone(f"{what}(whom='all')")
+        return asked
+
+    def _named_client(self) -> str:
+        client = self._place().client
+        if client is None:
+            raise InvalidArgument("whom", "client", "namespace or all, as this test has no client")
+        self._named = client
+        name: str = client.default_headers.setdefault(_HEADER, uuid.uuid4().hex)
+        return name
+
+
+def _times(times: object) -> dict[str, int]:
+    if times is None:
+        return {}
+    if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+        raise InvalidArgument("times", times, "a whole number above 0")
+    return {"times": times}
+
+
+def _positive(what: str, value: float | str) -> float:
+    return to_seconds(value, what=what, allow_zero=False)

@@ -1,0 +1,284 @@
+"""Faults as a test asks for them; what they do is shown where they are served."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_kwait.clusters.faults import FaultPlace, Faults
+from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.api.session import Session
+
+SERVER = "https://127.0.0.1:6443"
+HOLD = ("GET", "/kwait/v1/hold", None)
+
+
+class Transport:
+    """Answers as an embedded cluster does, and remembers what it was asked."""
+
+    def __init__(self, refusal: int = 0) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self.refusal = refusal
+        self.open_holds = 0
+
+    def guard(self, *_: object) -> SimpleNamespace:
+        return SimpleNamespace(release=lambda: None)
+
+    def open(self, path: str, **_: object) -> SimpleNamespace:
+        self.asked.append(("GET", path, None))
+        if self.refusal:
+            raise ApiError("no", status=self.refusal, reason="", method="GET", path=path)
+        self.open_holds += 1
+        return SimpleNamespace(stream=self._lines, close=self._close)
+
+    def _lines(self, _size: int) -> Iterator[bytes]:
+        yield b'{"holder":"h1"}\n'
+
+    def _close(self) -> None:
+        self.open_holds -= 1
+
+    def send(self, method: str, path: str, *, body: bytes | None, **_: object) -> SimpleNamespace:
+        self.asked.append((method, path, None if body is None else json.loads(body)))
+        if method == "DELETE" and self.refusal:
+            raise ApiError("no", status=self.refusal, reason="", method=method, path=path)
+        return SimpleNamespace(data=json.dumps({"id": f"f{len(self.asked)}", "hits": 7}).encode())
+
+
+@pytest.fixture
+def transport() -> Transport:
+    return Transport()
+
+
+def faults_of(
+    transport: Transport, namespace: str = "t", client: Any = None, *, alone: bool = True
+) -> Faults:
+    place = FaultPlace(namespace, cast("ApiClient | None", client), alone)
+    session = cast("Session", SimpleNamespace(transport=transport))
+    return Faults(lambda: session, SERVER, lambda: place)
+
+
+def body(kind: str, **more: Any) -> dict[str, Any]:
+    return {"kind": kind, **more, "holder": "h1"}
+
+
+WHOLE = {"resources": [], "verbs": [], "namespace": "t"}
+MEANT: list[tuple[Callable[[Faults], object], dict[str, Any]]] = [
+    (
+        lambda faults: faults.refuse(429, retry_after=2, times=3, verbs=["list"]),
+        body("refusal", status=429, retryAfter=2, times=3, **{**WHOLE, "verbs": ["list"]}),
+    ),
+    (
+        lambda faults: faults.refuse(500, whom="all", resources=["pods"]),
+        body("refusal", status=500, resources=["pods"], verbs=[]),
+    ),
+    (
+        lambda faults: faults.delay("200ms", namespace="other"),
+        body("latency", seconds=0.2, **{**WHOLE, "namespace": "other"}),
+    ),
+    (lambda faults: faults.cut_watches(), body("cut-watches", **WHOLE)),
+    (lambda faults: faults.expire_history(), body("expired-history", **WHOLE)),
+    (
+        lambda faults: faults.slow_pulls("1s", image="nginx"),
+        body("pulls", seconds=1.0, namespace="t", image="nginx"),
+    ),
+    (
+        lambda faults: faults.fail_pulls(),
+        body(
+            "pulls",
+            message="failed to do request: dial tcp: i/o timeout",
+            namespace="t",
+            image="",
+        ),
+    ),
+    (
+        lambda faults: faults.run_out_of_memory("p", "c"),
+        body("out-of-memory", namespace="t", pod="p", container="c"),
+    ),
+    (lambda faults: faults.partition_node("n"), body("partition", node="n")),
+    (lambda faults: faults.stop_kubelet("n"), body("dead-kubelet", node="n")),
+    (lambda faults: faults.pressure("n", "disk"), body("pressure", node="n", resource="disk")),
+    (lambda faults: faults.jump_clock("1h"), body("clock-jump", seconds=3600.0)),
+    (lambda faults: faults.jump_clock("-90s"), body("clock-jump", seconds=-90.0)),
+    (lambda faults: faults.jump_clock(-5), body("clock-jump", seconds=-5.0)),
+]
+
+
+@pytest.mark.parametrize(("make", "asked"), MEANT)
+def test_what_is_asked_of_the_cluster(
+    transport: Transport, make: Callable[[Faults], object], asked: dict[str, Any]
+) -> None:
+    make(faults_of(transport))
+    assert transport.asked == [HOLD, ("POST", "/kwait/v1/faults", asked)]
+
+
+BAD: list[tuple[Callable[[Faults], object], str]] = [
+    (lambda faults: faults.refuse(404), "status=404 is not valid: 429 or 500"),
+    (
+        lambda faults: faults.refuse(500, retry_after=1),
+        "retry_after=1 is not valid: whole seconds above 0, with 429",
+    ),
+    (
+        lambda faults: faults.refuse(429, retry_after=0),
+        "retry_after=0 is not valid: whole seconds above 0, with 429",
+    ),
+    (
+        lambda faults: faults.refuse(500, times=0),
+        "times=0 is not valid: a whole number above 0",
+    ),
+    (
+        lambda faults: faults.refuse(500, whom=cast("Any", "me")),
+        "whom='me' is not valid: one of namespace, client, all",
+    ),
+    (
+        lambda faults: faults.refuse(500, whom="all", namespace="a"),
+        "namespace='a' is not valid: given with whom='namespace' alone",
+    ),
+    (lambda faults: faults.refuse(500, verbs="list"), "verbs='list' is not valid: a list"),
+    (
+        lambda faults: faults.cut_watches(resources="pods"),
+        "resources='pods' is not valid: a list",
+    ),
+    (
+        lambda faults: faults.refuse(500, whom="client"),
+        "whom='client' is not valid: namespace or all, as this test has no client",
+    ),
+    (
+        lambda faults: faults.delay(0),
+        "seconds=0 is not valid: use seconds (90), a timedelta, or a Go duration ('500ms', "
+        "'90s', '1m30s'), above zero",
+    ),
+    (
+        lambda faults: faults.fail_pulls(""),
+        "message='' is not valid: what the container runtime says",
+    ),
+    (
+        lambda faults: faults.pressure("n", cast("Any", "cpu")),
+        "resource='cpu' is not valid: disk or memory",
+    ),
+    (
+        lambda faults: faults.jump_clock(0),
+        "seconds=0.0 is not valid: use seconds (90), a timedelta, or a Go duration ('500ms', "
+        "'90s', '1m30s'), above zero",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD)
+def test_what_cannot_be_meant_is_refused_before_any_request(
+    transport: Transport, make: Callable[[Faults], object], message: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        make(faults_of(transport))
+    assert str(caught.value) == message
+    assert transport.asked == []
+
+
+def test_a_test_without_a_namespace_must_name_one(transport: Transport) -> None:
+    faults = faults_of(transport, "")
+    with pytest.raises(InvalidArgument) as caught:
+        faults.refuse(500)
+    assert str(caught.value) == (
+        "namespace=None is not valid: the namespace that the fault is for, as this test has none "
+        "of its own"
+    )
+    faults.refuse(500, namespace="a")
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda faults: faults.partition_node("n"), "partition_node"),
+        (lambda faults: faults.stop_kubelet("n"), "stop_kubelet"),
+        (lambda faults: faults.pressure("n", "memory"), "pressure"),
+        (lambda faults: faults.jump_clock("1h"), "jump_clock"),
+        (lambda faults: faults.refuse(500, whom="all"), "refuse(whom='all')"),
+        (lambda faults: faults.delay("1s", whom="all"), "delay(whom='all')"),
+        (lambda faults: faults.cut_watches(whom="all"), "cut_watches(whom='all')"),
+        (lambda faults: faults.expire_history(whom="all"), "expire_history(whom='all')"),
+    ],
+)
+def test_what_everybody_feels_is_for_tests_that_run_alone(
+    transport: Transport, make: Callable[[Faults], object], what: str
+) -> None:
+    with pytest.raises(KwaitError) as caught:
+        make(faults_of(transport, alone=False))
+    assert str(caught.value) == (
+        f"faults.{what} disturbs every test on the cluster: mark this one with "
+        "@pytest.mark.disruptive, and it runs alone"
+    )
+    assert transport.asked == []
+
+
+def test_the_tests_client_has_a_name_for_as_long_as_faults_need_it(transport: Transport) -> None:
+    client = SimpleNamespace(default_headers={})
+    faults = faults_of(transport, client=client)
+    faults.refuse(500, whom="client")
+    name = client.default_headers["Kwait-Client"]
+    assert transport.asked[-1][2]["client"] == name
+    faults.delay("1s", whom="client")
+    assert transport.asked[-1][2]["client"] == name
+    faults.undo_all()
+    assert client.default_headers == {}
+
+
+def test_a_fault_ends_with_its_block_or_its_test_and_once(transport: Transport) -> None:
+    faults = faults_of(transport)
+    first, second, third = (faults.refuse(500) for _ in range(3))
+    assert (first.hits, transport.open_holds) == (7, 1)
+    del transport.asked[:]
+    with second:
+        pass
+    second.undo()
+    assert transport.asked == [("DELETE", "/kwait/v1/faults/f3", None)]
+    faults.undo_all()
+    assert [path for _, path, _ in transport.asked[1:]] == [
+        "/kwait/v1/faults/f4",
+        "/kwait/v1/faults/f2",
+    ]
+    assert transport.open_holds == 0
+    third.undo()
+    faults.undo_all()
+    assert len(transport.asked) == 3
+    with pytest.raises(KwaitError) as caught:
+        _ = first.hits
+    assert str(caught.value) == "this fault has ended, and nobody counts any more"
+
+
+@pytest.mark.parametrize(
+    ("status", "why"), [(404, "has none to offer"), (403, "does not let us make them")]
+)
+def test_other_clusters_are_told_from_embedded_ones(status: int, why: str) -> None:
+    transport = Transport(status)
+    with pytest.raises(ClusterError) as caught:
+        faults_of(transport).refuse(500)
+    assert str(caught.value) == (
+        "faults are made on the embedded cluster alone, and as an administrator: "
+        f"https://127.0.0.1:6443 {why} ({status}); keep the test from running there"
+    )
+
+
+def test_what_the_cluster_has_ended_already_is_fine(transport: Transport) -> None:
+    faults = faults_of(transport)
+    fault = faults.refuse(500)
+    transport.refusal = 404
+    fault.undo()
+    faults.undo_all()
+    assert transport.open_holds == 0
+
+
+def test_the_connection_ends_where_a_fault_cannot_be_ended(transport: Transport) -> None:
+    faults = faults_of(transport)
+    faults.refuse(500)
+    transport.refusal = 503
+    with pytest.raises(ApiError):
+        faults.undo_all()
+    assert transport.open_holds == 0
