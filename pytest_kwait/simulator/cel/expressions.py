@@ -80,10 +80,14 @@ class Expression:
         text: the expression.
         names: the names of its variables.
         result: the name of the type of its value.
+        checked: what the checker made of it, as a message; empty for one that is not checked.
     """
 
-    def __init__(self, text: str, names: tuple[str, ...], result: str) -> None:
+    def __init__(
+        self, text: str, names: tuple[str, ...], result: str, checked: bytes = b""
+    ) -> None:
         self.result = result
+        self.checked = checked
         self._program = _runtime(names).compile(text, disable_check=True)
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
@@ -125,7 +129,7 @@ def compiled(
         checker = cel.NewEnv(
             pool, config=config, variables=variables, functions=checked_functions()
         )
-        result = checker.compile(form).return_type().name()
+        checked = checker.compile(form)
     except RuntimeError as error:
         said = _compile_text(str(error))
         if _only_mixed_numbers(said):
@@ -133,7 +137,8 @@ def compiled(
         if optional:
             said = _LINE.sub(lambda found: f"<input>:{int(found[1]) - 1}:", said)
         raise Invalid(said) from None
-    return Expression(form, tuple(variables), result)
+    result = checked.return_type().name()
+    return Expression(form, tuple(variables), result, b"" if optional else checked.serialize())
 
 
 def _only_mixed_numbers(said: str) -> bool:

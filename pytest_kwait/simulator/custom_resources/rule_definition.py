@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.cel.cost_sizes import UNBOUNDED
 from pytest_kwait.simulator.cel.expressions import Invalid, compiled, uses
 from pytest_kwait.simulator.cel.object_types import ObjectTypes, with_identity
 from pytest_kwait.simulator.custom_resources.internal_form import invalid_struct, printed_rule
+from pytest_kwait.simulator.custom_resources.rule_costs import (
+    cost_errors,
+    expression_cost,
+    times_at_most,
+)
 from pytest_kwait.simulator.status_error import invalid_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_kwait.simulator.cel.expressions import Expression
+    from pytest_kwait.simulator.custom_resources.rule_costs import TotalCost
     from pytest_kwait.simulator.custom_resources.schema_definition import Place
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
@@ -23,20 +31,51 @@ if TYPE_CHECKING:
 __all__ = ["expression_errors"]
 
 
-def expression_errors(schema: Obj, place: Place) -> list[FieldError]:
-    """What is wrong with the expressions of the rules that stand in `schema`."""
+def expression_errors(schema: Obj, place: Place, total: TotalCost) -> list[FieldError]:
+    """What is wrong with the expressions of the rules that stand in `schema`.
+
+    Args:
+        schema: the schema.
+        place: where it stands.
+        total: gets what they cost at most.
+    """
     book = ObjectTypes()
-    whole = place.root or schema.get("x-kubernetes-embedded-resource")
+    whole = place.root or bool(schema.get("x-kubernetes-embedded-resource"))
     self_type = book.name_of(with_identity(schema) if whole else schema)
     errors: list[FieldError] = []
     for index, rule in enumerate(schema["x-kubernetes-validations"]):
         at = f"{place.at}.x-kubernetes-validations[{index}]"
-        errors += _errors(rule, self_type, book, place, at)
+        errors += _errors(rule, self_type, book, place, at, _Costs(schema, place, whole, total))
     return errors
 
 
+class _Costs:
+    """What the expressions of one schema cost.
+
+    Args:
+        schema: the schema.
+        place: where it stands.
+        whole: whether it is that of an object with metadata.
+        total: gets the costs.
+    """
+
+    def __init__(self, schema: Obj, place: Place, whole: bool, total: TotalCost) -> None:
+        self._schema = schema
+        self._times = times_at_most(schema, place.count)
+        self._whole = whole
+        self._total = total
+
+    def errors(self, what: str, at: str, found: Expression) -> list[FieldError]:
+        """That an expression costs too much, if it does; a message is needed but once."""
+        cost = expression_cost(found.checked, self._schema, self._whole)
+        if what == "rule":
+            cost = min(cost * self._times, UNBOUNDED)
+        self._total.add(at, cost)
+        return cost_errors(what, at, cost)
+
+
 def _errors(
-    rule: Obj, self_type: str, book: ObjectTypes, place: Place, at: str
+    rule: Obj, self_type: str, book: ObjectTypes, place: Place, at: str, costs: _Costs
 ) -> Iterator[FieldError]:
     text: str = rule["rule"]
     optional = bool(rule.get("optionalOldSelf"))
@@ -50,12 +89,14 @@ def _errors(
         yield invalid_struct(f"{at}.rule", printed_rule(rule), why)
         message = ""
     else:
-        if found.result != "BOOL":
+        if found.result == "BOOL":
+            yield from costs.errors("rule", f"{at}.rule", found)
+        else:
             why = "cel expression must evaluate to a bool"
             yield invalid_struct(f"{at}.rule", printed_rule(rule), why)
             message = ""
     if message:
-        yield from _message_errors(rule, types, book, former, f"{at}.messageExpression")
+        yield from _message_errors(rule, types, book, former, f"{at}.messageExpression", costs)
     if not uses(text, "oldSelf"):
         if rule.get("optionalOldSelf") is not None:
             why = "may not be set if oldSelf is not used in rule"
@@ -66,7 +107,7 @@ def _errors(
 
 
 def _message_errors(
-    rule: Obj, types: dict[str, str], book: ObjectTypes, former: str, at: str
+    rule: Obj, types: dict[str, str], book: ObjectTypes, former: str, at: str, costs: _Costs
 ) -> Iterator[FieldError]:
     try:
         found = compiled(rule["messageExpression"], types, book.pool(), former)
@@ -74,5 +115,7 @@ def _message_errors(
         why = f"messageExpression compilation failed: {error}"
         yield invalid_struct(at, printed_rule(rule), why)
         return
-    if found.result != "STRING":
+    if found.result == "STRING":
+        yield from costs.errors("messageExpression", at, found)
+    else:
         yield invalid_struct(at, printed_rule(rule), "messageExpression must evaluate to a string")

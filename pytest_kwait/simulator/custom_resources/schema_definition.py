@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Place", "root_errors", "schema_errors"]
+__all__ = ["Place", "most_below", "root_errors", "schema_errors"]
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _META = ("metadata", "kind", "apiVersion")
@@ -57,6 +57,7 @@ class Place:
         in_metadata: whether it is part of metadata, kind or apiVersion.
         uncorrelated: the path from which on old and new values cannot be told apart.
         ruled: whether rules may stand here.
+        count: how many values there may be here in one object; None where nothing bounds that.
     """
 
     at: str
@@ -65,6 +66,7 @@ class Place:
     in_metadata: bool = False
     uncorrelated: str = ""
     ruled: bool = True
+    count: int | None = 1
 
     def below(self, step: str) -> Place:
         """The place of a part."""
@@ -156,6 +158,9 @@ def _own_errors(schema: Obj, place: Place) -> Iterator[FieldError]:
 
 def _parts(schema: Obj, place: Place) -> Iterator[tuple[Obj, Place]]:
     """The schemas within `schema`, with where they stand."""
+    within = most_below(schema)
+    count = None if within is None or place.count is None else place.count * within
+    place = replace(place, count=count)
     more = schema.get("additionalProperties")
     if isinstance(more, dict):
         there = place.below("additionalProperties")
@@ -191,6 +196,19 @@ def _parts(schema: Obj, place: Place) -> Iterator[tuple[Obj, Place]]:
     elif items:
         for index, one in enumerate(items):
             yield one, replace(there, at=f"{there.at}[{index}]")
+
+
+def most_below(schema: Obj) -> int | None:
+    """How many values may stand within one value; None where nothing bounds that."""
+    if schema.get("type") == "array":
+        return _positive(schema.get("maxItems"))
+    if schema.get("type") == "object" and schema.get("additionalProperties") is not None:
+        return _positive(schema.get("maxProperties"))
+    return 1
+
+
+def _positive(bound: int | None) -> int | None:
+    return None if bound is None else max(bound, 0)
 
 
 def _extension_errors(schema: Obj, at: str) -> Iterator[FieldError]:

@@ -18,6 +18,7 @@ from pytest_kwait.simulator.custom_resources.structural_rules import structural_
 from pytest_kwait.simulator.status_error import invalid_value
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.custom_resources.rule_costs import TotalCost
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
@@ -43,17 +44,28 @@ def validation_errors(validation: Obj | None, at: str, status: bool) -> list[Fie
         structure = structural_errors(schema, at) or default_errors(schema, at)
         errors += structure
         ruled = not structure
-    found, about_rules = schema_errors(
-        schema, Place(at, root=True, ruled=ruled), _expression_errors
-    )
-    errors += found + about_rules
+    rules = _Rules()
+    found, about_rules = schema_errors(schema, Place(at, root=True, ruled=ruled), rules.errors)
+    errors += found + about_rules + rules.total(at)
     if not errors and why:
         errors.append(invalid_value(at, "", why))
     return errors
 
 
-def _expression_errors(schema: Obj, place: Place) -> list[FieldError]:
+class _Rules:
     """As of `rule_definition`, whose library is loaded with the first rule."""
-    from pytest_kwait.simulator.custom_resources.rule_definition import expression_errors
 
-    return expression_errors(schema, place)
+    def __init__(self) -> None:
+        self._costs: TotalCost | None = None
+
+    def errors(self, schema: Obj, place: Place) -> list[FieldError]:
+        """What is wrong with the rules of one schema."""
+        from pytest_kwait.simulator.custom_resources.rule_costs import TotalCost
+        from pytest_kwait.simulator.custom_resources.rule_definition import expression_errors
+
+        self._costs = self._costs or TotalCost()
+        return expression_errors(schema, place, self._costs)
+
+    def total(self, at: str) -> list[FieldError]:
+        """That all of them together cost too much, if they do."""
+        return [] if self._costs is None else self._costs.errors(at)

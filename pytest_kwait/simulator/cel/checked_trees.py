@@ -1,0 +1,227 @@
+"""What the language's checker makes of an expression: a tree whose parts have types.
+
+The library gives it as a message of the language's own description (`CheckedExpr`), of which only
+what a cost depends on is read.
+
+Source: github.com/google/cel-spec proto/cel/expr/{checked,syntax}.proto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CheckedTree", "Node", "Type", "read_tree"]
+
+_LENGTH, _BITS_64, _BITS_32 = 2, 1, 5
+_SCALARS = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
+_KNOWN = {1: "any", 2: "timestamp", 3: "duration"}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type: its kind, its name where it has one, and the types that it is made of."""
+
+    kind: str
+    name: str = ""
+    of: tuple[Type, ...] = ()
+
+
+@dataclass(slots=True)
+class Node:
+    """A part of an expression.
+
+    Args:
+        number: what tells it from the others.
+        kind: `literal`, `ident`, `select`, `call`, `list`, `map`, `struct` or `loop`.
+        name: of the variable, the field or the function.
+        parts: the parts that it is made of: the operand; the arguments; the items; keys and
+            values; a loop's range, start, condition, step and result.
+        target: what a function is a member of.
+        value: a literal's; None for null.
+        test: whether a selection only tells whether there is something.
+        names: of a loop's variables: the one that it makes, and one or two of the range.
+    """
+
+    number: int
+    kind: str = ""
+    name: str = ""
+    parts: list[Node] = field(default_factory=list)
+    target: Node | None = None
+    value: object = None
+    test: bool = False
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTree:
+    """An expression that is checked.
+
+    Args:
+        root: all of it.
+        types: of the parts, by number.
+        overloads: what calls come to, by number.
+    """
+
+    root: Node
+    types: dict[int, Type]
+    overloads: dict[int, list[str]]
+
+
+def read_tree(data: bytes) -> CheckedTree:
+    """The tree in a serialized `CheckedExpr`, which stands in an `Any`."""
+    message = _one(data, 2)
+    types: dict[int, Type] = {}
+    overloads: dict[int, list[str]] = {}
+    root = Node(0)
+    for number, content in _fields(message):
+        if not isinstance(content, bytes):
+            continue
+        if number == 2:
+            reference = _one(content, 2)
+            overloads[_number(content, 1)] = [
+                one.decode() for at, one in _fields(reference) if at == 3 and isinstance(one, bytes)
+            ]
+        elif number == 3:
+            types[_number(content, 1)] = _type(_one(content, 2))
+        elif number == 4:
+            root = _node(content)
+    return CheckedTree(root, types, overloads)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message in their order; what is not of a variable length stays a number."""
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        number, form = key >> 3, key & 7
+        if form == _LENGTH:
+            length, at = _varint(data, at)
+            yield number, data[at : at + length]
+            at += length
+        elif form == _BITS_64:
+            yield number, int.from_bytes(data[at : at + 8], "little")
+            at += 8
+        elif form == _BITS_32:
+            yield number, int.from_bytes(data[at : at + 4], "little")
+            at += 4
+        else:
+            value, at = _varint(data, at)
+            yield number, value
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _one(data: bytes, wanted: int) -> bytes:
+    for number, content in _fields(data):
+        if number == wanted and isinstance(content, bytes):
+            return content
+    return b""
+
+
+def _number(data: bytes, wanted: int) -> int:
+    for number, content in _fields(data):
+        if number == wanted and isinstance(content, int):
+            return content
+    return 0
+
+
+def _type(data: bytes) -> Type:
+    for number, content in _fields(data):
+        if isinstance(content, int):
+            if number in (3, 4):
+                return Type(_SCALARS.get(content, "dyn"))
+            if number == 5:
+                return Type(_KNOWN.get(content, "dyn"))
+            return Type("null" if number == 2 else "dyn")
+        if number == 6:
+            return Type("list", "", (_type(_one(content, 1)),))
+        if number == 7:
+            return Type("map", "", (_type(_one(content, 1)), _type(_one(content, 2))))
+        if number == 9:
+            return Type("struct", content.decode())
+        if number == 14:
+            parameters = tuple(
+                _type(one) for at, one in _fields(content) if at == 2 and isinstance(one, bytes)
+            )
+            return Type("opaque", _one(content, 1).decode(), parameters)
+        if number == 10:
+            return Type("parameter", content.decode())
+        return Type("dyn")
+    return Type("dyn")
+
+
+def _node(data: bytes) -> Node:
+    node = Node(_number(data, 2))
+    for number, content in _fields(data):
+        if not isinstance(content, bytes):
+            continue
+        match number:
+            case 3:
+                node.kind, node.value = "literal", _literal(content)
+            case 4:
+                node.kind, node.name = "ident", _one(content, 1).decode()
+            case 5:
+                node.kind, node.name = "select", _one(content, 2).decode()
+                node.parts, node.test = [_node(_one(content, 1))], bool(_number(content, 3))
+            case 6:
+                _read_call(node, content)
+            case 7:
+                node.kind = "list"
+                node.parts = [
+                    _node(one) for at, one in _fields(content) if at == 1 and isinstance(one, bytes)
+                ]
+            case 8:
+                _read_struct(node, content)
+            case 9:
+                node.kind = "loop"
+                node.parts = [_node(_one(content, at)) for at in (2, 4, 5, 6, 7)]
+                names = [_one(content, at).decode() for at in (3, 1, 8)]
+                node.names = tuple(name for name in names if name)
+    return node
+
+
+def _literal(data: bytes) -> object:
+    for number, content in _fields(data):
+        if number == 6 and isinstance(content, bytes):
+            return content.decode()
+        if number == 3 and isinstance(content, int):
+            return content - (1 << 64) if content >= 1 << 63 else content
+        if number == 2:
+            return bool(content)
+        return None if number == 1 else content
+    return None
+
+
+def _read_call(node: Node, data: bytes) -> None:
+    node.kind = "call"
+    for number, content in _fields(data):
+        if not isinstance(content, bytes):
+            continue
+        if number == 1:
+            node.target = _node(content)
+        elif number == 2:
+            node.name = content.decode()
+        elif number == 3:
+            node.parts.append(_node(content))
+
+
+def _read_struct(node: Node, data: bytes) -> None:
+    node.name = _one(data, 1).decode()
+    node.kind = "struct" if node.name else "map"
+    for number, entry in _fields(data):
+        if number == 2 and isinstance(entry, bytes):
+            wanted = (4,) if node.name else (3, 4)
+            node.parts += [_node(_one(entry, at)) for at in wanted]
