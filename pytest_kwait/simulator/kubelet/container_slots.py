@@ -31,6 +31,8 @@ class Slot:
     doomed: tuple[str, float] | None = None
     """Why the running instance is to be ended, and the seconds of its grace."""
     probed: bool = False
+    resized: bool = False
+    """Whether it was ended to start again with other resources."""
     probes: ContainerProbes | None = None
     configured: Obj = field(default_factory=dict)
     """Its part of the pod's spec when the instance was made."""
@@ -85,6 +87,12 @@ class ContainerSlots:
     def removed(self, name: str) -> Obj | None:
         """Return what is told of an instance that is not even a dead one any more."""
         return self.slot(name).removed
+
+    def resources(self, spec: Obj) -> Obj:
+        """Return the resources that the container has now, which may be changing."""
+        configured = self.slot(spec["name"]).configured or spec
+        found: Obj = configured.get("resources") or {}
+        return found
 
     def restarts(self, name: str) -> int:
         """How often the container was started again."""

@@ -16,6 +16,7 @@ from pytest_kwait.simulator.kubelet.containers import KILLED, Container
 from pytest_kwait.simulator.kubelet.environment import ConfigError, environment, expand
 from pytest_kwait.simulator.kubelet.host_names import hostname, hosts_file
 from pytest_kwait.simulator.kubelet.image_pulls import ImagePulls
+from pytest_kwait.simulator.kubelet.resizes import needs_restart, tell_resize
 from pytest_kwait.simulator.kubelet.restarts import (
     is_sidecar,
     should_restart,
@@ -68,7 +69,13 @@ class ContainerStarts(ContainerSlots):
         if self.all_restart():
             yield from self._reset_all()
             return
+        resizing = self._resizing()
+        if resizing:
+            tell_resize(worker := self.worker, over=False)
+            worker.tell_progress()
         yield from self._stop_doomed()
+        if resizing:
+            self._resized()
         waits: list[float] = []
         for container in spec.get("ephemeralContainers") or ():
             if container["name"] not in self.slots or self._retries(container["name"]):
@@ -78,6 +85,9 @@ class ContainerStarts(ContainerSlots):
             for container in spec["containers"]:
                 yield from self._run_one(container, waits)
         self.worker.sync_in(min(waits) if waits else None)
+        if resizing:
+            tell_resize(self.worker, over=True)
+            self.worker.sync()
 
     def _retries(self, name: str) -> bool:
         """Whether an ephemeral container, which starts but once, has not come to start."""
@@ -114,6 +124,7 @@ class ContainerStarts(ContainerSlots):
             current.running
             or not (
                 slot.configured.get("image") != spec["image"]
+                or slot.resized
                 or should_restart(self.worker.pod, spec, current.exit_code or 0)
             )
         ):
@@ -167,7 +178,7 @@ class ContainerStarts(ContainerSlots):
             expand(one, env) for one in [*(spec.get("command") or ()), *(spec.get("args") or ())]
         ]
         slot.last, slot.current, slot.trouble = slot.current, container, None
-        slot.restarts, slot.configured = container.restart_count, spec
+        slot.restarts, slot.configured, slot.resized = container.restart_count, spec, False
         failure = container.start(argv, env, files, hostname(worker.pod))
         if failure:
             self._failed(name, slot, "RunContainerError", failure, told=failure)
@@ -277,11 +288,12 @@ class ContainerStarts(ContainerSlots):
         self.slot(name).doomed = (message, self.worker.grace() if grace is None else grace)
 
     def _stop_doomed(self) -> Generator[float | None, None, None]:
-        """End containers whose probe failed or whose image is another one.
+        """End containers whose probe failed, whose image is another one, or that are resized so.
 
         They are started again like any other that ended.
         """
         worker = self.worker
+        last_ones = self._are_last()
         for spec in tuple(self.specs()):
             slot = self.slots.get(spec["name"])
             container = slot.current if slot is not None else None
@@ -291,12 +303,51 @@ class ContainerStarts(ContainerSlots):
             if slot.configured.get("image") != spec["image"]:
                 message = f"Container {spec['name']} definition changed, will be restarted"
                 doomed = (message, worker.grace())
+            elif doomed is not None and last_ones:
+                # Nobody is left to run: that ends the pod.
+                doomed = (f"Stopping container {spec['name']}", worker.grace())
+            elif doomed is None and needs_restart(spec, slot.configured):
+                message = f"Container {spec['name']} resize requires restart"
+                doomed = (message, worker.grace())
             if doomed is None:
                 continue
             message, grace = doomed
             worker.container_event(spec["name"], NORMAL, "Killing", message)
             yield from stop_containers(worker, [container], grace)
             slot.probed = True
+            slot.resized = slot.configured.get("resources") != spec.get("resources")
+
+    def _are_last(self) -> bool:
+        """Whether no regular container would run once those that are doomed have ended."""
+        pod = self.worker.pod
+        for spec in pod["spec"]["containers"]:
+            slot = self.slot(spec["name"])
+            current = slot.current
+            if current is None or slot.configured.get("image") != spec["image"]:
+                return False
+            if current.running:
+                if slot.doomed is None or survives_a_probe(pod, spec):
+                    return False
+            elif should_restart(pod, spec, current.exit_code or 0):
+                return False
+        return True
+
+    def _resizing(self) -> bool:
+        """Whether a running container has other resources than it should."""
+        return any(
+            slot.current is not None
+            and slot.current.running
+            and slot.configured.get("resources") != spec.get("resources")
+            for spec in self.specs()
+            if (slot := self.slots.get(spec["name"])) is not None
+        )
+
+    def _resized(self) -> None:
+        """Take the new resources for given where nothing has to start again."""
+        for spec in self.specs():
+            slot = self.slots.get(spec["name"])
+            if slot is not None and slot.current is not None and slot.current.running:
+                slot.configured = spec
 
     def _reset_all(self) -> Generator[float | None, None, None]:
         """End and forget all containers, so that the pod begins again in its sandbox.

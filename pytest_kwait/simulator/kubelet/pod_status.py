@@ -156,7 +156,7 @@ class PodStatus:
         if current is not None:
             if resources.get("requests"):
                 status["allocatedResources"] = clone(resources["requests"])
-            status["resources"] = clone(resources)
+            status["resources"] = clone(self._worker.starts.resources(spec))
         mounts = [_mount_status(one) for one in spec.get("volumeMounts") or ()]
         if mounts:
             status["volumeMounts"] = mounts
@@ -168,6 +168,18 @@ class PodStatus:
         if current is None:
             return True
         return current.exited and should_restart(self._worker.pod, spec, current.exit_code or 0)
+
+    def with_resize(self) -> Obj:
+        """Return the status for what is so now, and that resources are changing."""
+        status, _ = self.generate()
+        condition = {
+            "type": "PodResizeInProgress",
+            "observedGeneration": status["observedGeneration"],
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": self._worker.node.clock.stamp(),
+        }
+        return {**status, "conditions": [condition, *status["conditions"]]}
 
     def with_sandbox(self) -> Obj:
         """Return the last status with nothing changed but that the sandbox is there."""

@@ -326,6 +326,10 @@ class PodWorker:
         status.setdefault("startTime", self.node.clock.stamp())
         self._write(status)
 
+    def tell_progress(self) -> None:
+        """Write that resources of its containers are changing."""
+        self._write(self._status.with_resize())
+
     def _publish(self) -> str:
         """Write what is so now; the phase that the containers amount to."""
         status, phase = self._status.generate()

@@ -221,7 +221,8 @@ def pod_conditions(
         restarting: whether a container ended so that all of them start again.
     """
     last = (pod.get("status") or {}).get("conditions") or ()
-    others = [one for one in last if one["type"] not in KUBELET_CONDITIONS]
+    own = (*KUBELET_CONDITIONS, "PodResizeInProgress")
+    others = [one for one in last if one["type"] not in own]
     containers = _containers_ready(pod, statuses, phase)
     values = {
         "PodReadyToStartContainers": ("True" if sandbox else "False", "", ""),

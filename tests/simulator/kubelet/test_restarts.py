@@ -128,3 +128,52 @@ def test_an_ephemeral_container_comes_later_and_runs_once(cluster: Cluster) -> N
     (status,) = pod["status"]["ephemeralContainerStatuses"]
     assert (status["state"]["terminated"]["exitCode"], status["restartCount"]) == (4, 0)
     assert conditions(pod)["Ready"] == "True"
+
+
+def _resize(cluster: Cluster, **container: Any) -> list[Any]:
+    """Every status of a pod's conditions after its memory was changed."""
+    fields = {"resources": {"requests": {"memory": "16Mi"}}, **container}
+    spec = pod_spec("sleep", "99", container=fields, terminationGracePeriodSeconds=1)
+    cluster.create("pods", "p", spec)
+    cluster.run(3)
+
+    def grow(pod: Obj) -> None:
+        pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = "32Mi"
+
+    cluster.api.modify("pods", "p", "t", grow, subresource="resize")
+    cluster.run(6)
+    return cluster.states("pods", "p", conditions)
+
+
+def test_resources_change_in_place(cluster: Cluster) -> None:
+    seen = _resize(cluster)
+    assert "True" in [one.get("PodResizeInProgress") for one in seen]
+    assert "PodResizeInProgress" not in seen[-1]
+    (status,) = cluster.get("pods", "p")["status"]["containerStatuses"]
+    assert status["resources"]["requests"]["memory"] == "32Mi"
+    assert (status["allocatedResources"]["memory"], status["restartCount"]) == ("32Mi", 0)
+    resources = (
+        '{"containers":[{"name":"c","resources":{"requests":{"memory":"32Mi"}}}],"generation":2}'
+    )
+    told = [one for one in cluster.events("p") if one.startswith("Resize")]
+    assert told == [
+        f"ResizeStarted x1: Pod resize started: {resources}",
+        f"ResizeCompleted x1: Pod resize completed: {resources}",
+    ]
+
+
+def test_resources_may_need_a_restart(cluster: Cluster) -> None:
+    _resize(cluster, resizePolicy=[{"resourceName": "memory", "restartPolicy": "RestartContainer"}])
+    assert "Killing x1: Container c resize requires restart" in cluster.events("p")
+    (status,) = cluster.get("pods", "p")["status"]["containerStatuses"]
+    assert (status["ready"], status["restartCount"]) == (True, 1)
+    assert status["resources"]["requests"]["memory"] == "32Mi"
+
+
+def test_a_probe_that_ends_the_last_container_ends_the_pod(cluster: Cluster) -> None:
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
+    spec = pod_spec("sleep", "99", container={"livenessProbe": probe}, restartPolicy="Never")
+    cluster.create("pods", "p", {**spec, "terminationGracePeriodSeconds": 1})
+    cluster.run(8)
+    assert cluster.get("pods", "p")["status"]["phase"] == "Failed"
+    assert "Killing x1: Stopping container c" in cluster.events("p")

@@ -1,0 +1,59 @@
+"""Resources of running containers that are changed: what is told of it, and who starts again.
+
+Source: kubelet.go, `SyncPod`; kuberuntime_manager.go, `computePodResizeAction`; events/resize.go.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.events import NORMAL
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["needs_restart", "tell_resize"]
+
+_ORDER = ("limits", "requests")
+
+
+def needs_restart(container: Obj, before: Obj) -> bool:
+    """Whether a container starts again for its new resources.
+
+    Args:
+        container: as it is to be.
+        before: as it was when it was made or last resized.
+    """
+    policies = {
+        one["resourceName"]: one["restartPolicy"] for one in container.get("resizePolicy") or ()
+    }
+    new, old = container.get("resources") or {}, before.get("resources") or {}
+    return any(
+        policy == "RestartContainer"
+        and any(
+            (new.get(kind) or {}).get(name) != (old.get(kind) or {}).get(name) for kind in _ORDER
+        )
+        for name, policy in policies.items()
+    )
+
+
+def tell_resize(worker: PodWorker, *, over: bool) -> None:
+    """Tell that a resize has begun, or is over."""
+    spec, generation = worker.pod["spec"], worker.pod["metadata"].get("generation", 1)
+    summary: Obj = {
+        field: [_shown(one) for one in spec[field]]
+        for field in ("initContainers", "containers")
+        if spec.get(field)
+    }
+    summary["generation"] = generation
+    word, reason = ("completed", "ResizeCompleted") if over else ("started", "ResizeStarted")
+    text = json.dumps(summary, separators=(",", ":"), ensure_ascii=False)
+    worker.event(NORMAL, reason, f"Pod resize {word}: {text}")
+
+
+def _shown(container: Obj) -> Obj:
+    resources = container.get("resources") or {}
+    shown = {kind: dict(sorted(resources[kind].items())) for kind in _ORDER if resources.get(kind)}
+    return {"name": container["name"], "resources": shown}
