@@ -172,16 +172,16 @@ class NodeAgent:
                 self._create_lease(node)
 
     def _report(self) -> None:
-        self.report()
+        self.report(anew=False)
         self.clock.call_later(_REPORT, self._report)
 
-    def report(self) -> None:
-        """Say how the node is, whatever others have said of it."""
+    def report(self, *, anew: bool = True) -> None:
+        """Say how the node is, or with `anew` False only that this is still heard."""
         stamp = self.clock.stamp()
 
         def tell(node: Obj) -> None:
             for condition in node["status"].get("conditions") or ():
-                own = self.conditions.get(condition["type"])
+                own = self.conditions.get(condition["type"]) if anew else None
                 condition["lastHeartbeatTime"] = stamp
                 if own is not None and condition["status"] != own[0]:
                     condition["lastTransitionTime"] = stamp
