@@ -148,10 +148,10 @@ _NEVER_EMPTY = frozenset(
     [
         ("CustomResourceDefinitionSpec", "versions"),
         ("DeviceClaim", "requests"),
+        ("HPAScalingRules", "policies"),
         ("HTTPIngressRuleValue", "paths"),
         ("MutatingWebhook", "admissionReviewVersions"),
         ("NodeSelector", "nodeSelectorTerms"),
-        ("PodFailurePolicy", "rules"),
         ("PodFailurePolicyOnExitCodesRequirement", "values"),
         ("PodSpec", "containers"),
         ("PolicyRule", "verbs"),
@@ -159,6 +159,10 @@ _NEVER_EMPTY = frozenset(
         ("TopologySelectorLabelRequirement", "values"),
         ("ValidatingWebhook", "admissionReviewVersions"),
     ]
+)
+_EMPTY_IS_GIVEN = frozenset(
+    # Lists that are another thing when they are given empty: nothing fills them then.
+    [("HPAScalingRules", "policies")]
 )
 _ZEROS = {
     Form.TEXT: "",
@@ -194,6 +198,8 @@ class Struct:
         self.fields: dict[str, Shape] = {}
         for field, node in schema.get("properties", {}).items():
             about = known.get(field)
+            if about is not None and (self.go, field) in _EMPTY_IS_GIVEN:
+                about = about._replace(omitted=False)
             shape = self.fields[field] = Shape(node, about.go if about else "", about)
             if (self.go, field) in _NEVER_EMPTY:
                 shape.null_when_empty = False

@@ -223,7 +223,7 @@ def _details(group: str, kind: str, name: str, **more: Any) -> Obj:
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
     """There is no such object."""
-    message = f'{qualified(group, plural)} "{name}" not found'
+    message = f"{qualified(group, plural)} {_go_quoted(name)} not found"
     return StatusError(404, "NotFound", message, _details(group, plural, name))
 
 
@@ -234,13 +234,14 @@ def resource_not_found() -> StatusError:
 
 def already_exists(group: str, plural: str, name: str, message: str = "") -> StatusError:
     """The name is taken."""
-    text = message or f'{qualified(group, plural)} "{name}" already exists'
+    text = message or f"{qualified(group, plural)} {_go_quoted(name)} already exists"
     return StatusError(409, "AlreadyExists", text, _details(group, plural, name))
 
 
 def conflict(group: str, kind: str, name: str, why: str) -> StatusError:
     """The object is not what the request takes it for."""
-    message = f'Operation cannot be fulfilled on {qualified(group, kind)} "{name}": {why}'
+    where = f"{qualified(group, kind)} {_go_quoted(name)}"
+    message = f"Operation cannot be fulfilled on {where}: {why}"
     return StatusError(409, "Conflict", message, _details(group, kind, name))
 
 
@@ -249,9 +250,9 @@ def forbidden(
 ) -> StatusError:
     """The request is understood and refused."""
     subject = qualified(group, plural)
-    message = (
-        f'{subject} "{name}" is forbidden: {why}' if name else f"{subject} is forbidden: {why}"
-    )
+    if name:
+        subject = f"{subject} {_go_quoted(name)}"
+    message = f"{subject} is forbidden: {why}"
     more = {"causes": list(causes)} if causes else {}
     return StatusError(403, "Forbidden", message, _details(group, plural, name, **more))
 
@@ -261,7 +262,7 @@ def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> S
     found = list(errors)
     texts = list(dict.fromkeys(str(error) for error in found))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    message = f'{qualified(group, kind)} "{name}" is invalid: {text}'
+    message = f"{qualified(group, kind)} {_go_quoted(name)} is invalid: {text}"
     causes = [error.cause() for error in found]
     return StatusError(422, "Invalid", message, _details(group, kind, name, causes=causes))
 

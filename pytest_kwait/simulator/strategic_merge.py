@@ -76,6 +76,13 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
             continue
         elif value is None:
             merged.pop(key, None)
+        elif type(merged.get(key)) is not type(value) and key not in orders:
+            # Nothing to merge with: the patch's value is taken as it is.
+            kept = _without_nulls(_undirected(value))
+            if kept is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = kept
         else:
             merged[key] = _merge_value(merged.get(key), value, _field(shape, key), orders.get(key))
     for key, order in orders.items():
@@ -83,6 +90,25 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
             values = merged[key]
             merged[key] = _ordered(values, values, order, _key_of(_field(shape, key)))
     return merged
+
+
+def _undirected(value: Any) -> Any:
+    """`value` without what has directives; None where it has one itself."""
+    if isinstance(value, dict):
+        if _DIRECTIVE in value:
+            return None
+        found = {key: (one, _undirected(one)) for key, one in value.items()}
+        return {key: new for key, (one, new) in found.items() if one is None or new is not None}
+    if isinstance(value, list):
+        pairs = [(one, _undirected(one)) for one in value]
+        return [new for one, new in pairs if one is None or new is not None]
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def _field(shape: Shape | None, name: str) -> Shape | None:
@@ -109,10 +135,27 @@ def _merge_value(target: Any, value: Any, shape: Shape | None, order: Any) -> An
         return _without_directives(value)
     key = _key_of(shape)
     present = target if isinstance(target, list) else []
+    if not present and not value:
+        return present
+    _check_alike(present, value)
     if not key:
         merged = [*present, *(one for one in value if one not in present)]
         return _ordered(merged, present, value if order is None else order, "")
     return _merge_list(present, value, shape, key, order)
+
+
+def _check_alike(present: list[Any], patch: list[Any]) -> None:
+    """Hold the elements to being of one type.
+
+    Raises:
+        StatusError: 500, they are not.
+    """
+    types = {type(one) for one in (*present, *patch)}
+    if len(types) > 1:
+        shown = go_value([present, patch])
+        raise StatusError(500, "", f"list element types are not identical: {shown}")
+    if types == {list}:
+        raise StatusError(500, "", "lists of lists are not supported")
 
 
 def _without_directives(value: list[Any]) -> list[Any]:
@@ -158,6 +201,10 @@ def _ordered(merged: list[Any], before: list[Any], wanted: list[Any], key: str) 
     def identity(value: Any) -> Any:
         return value.get(key) if key and isinstance(value, dict) else value
 
+    if key and merged:
+        for index, one in enumerate(wanted):
+            if not isinstance(one, dict):
+                raise StatusError(500, "", f"value for key {index} is not a map")
     places = _places(identity(one) for one in before)
     order = _places(identity(one) for one in wanted)
     named: list[tuple[int, bytes, Any]] = []

@@ -57,7 +57,6 @@ _PATH_KINDS = frozenset(
         "rolebindings.rbac.authorization.k8s.io",
         "clusterrolebindings.rbac.authorization.k8s.io",
         "events",
-        "customresourcedefinitions.apiextensions.k8s.io",
         "certificatesigningrequests.certificates.k8s.io",
         "apiservices.apiregistration.k8s.io",
     ]
@@ -76,6 +75,8 @@ def _names_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[str]:
         return path_segment_texts(name, prefix=prefix)
     if kind.bucket == "ipaddresses.networking.k8s.io":
         return canonical_ip_texts(name)
+    if prefix and kind.bucket == "replicationcontrollers":
+        return []
     if prefix and len(name) > 1 and name[-1] == "-":
         # Something follows the dash: what stands before it is not looked at either.
         name = name[:-2] + "a"
@@ -127,15 +128,40 @@ def selector_errors(selector: Obj, path: str) -> list[FieldError]:
 def metadata_errors(obj: Obj, kind: Kind) -> list[FieldError]:
     """What is wrong with a new object's metadata, whatever the object is."""
     metadata = obj["metadata"]
-    errors = _own_errors(
-        metadata, kind, lambda name, prefix: _names_of_kind(kind, name, prefix=prefix)
-    )
-    return errors if _extended(kind) else errors + _finalizer_errors(metadata)
+
+    def names(name: str, prefix: bool) -> list[str]:
+        texts = _names_of_kind(kind, name, prefix=prefix)
+        return texts + _definition_texts(name, obj) if kind.bucket == _DEFINITIONS else texts
+
+    errors = _own_errors(metadata, kind, names)
+    return errors + _finalizer_errors(metadata) if _looks_at_finalizers(kind) else errors
 
 
-def _extended(kind: Kind) -> bool:
-    """Whether it is a kind of the extension server, which asks less of finalizers."""
-    return kind.custom or kind.group == "apiextensions.k8s.io"
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+def _definition_texts(name: str, definition: Obj) -> list[str]:
+    """A definition's name is made of plural and group."""
+    spec = definition["spec"]
+    made = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
+    return [] if name == made else ['must be spec.names.plural+"."+spec.group']
+
+
+def _looks_at_finalizers(kind: Kind) -> bool:
+    """Whether finalizers have to be standard ones or qualified."""
+    return not kind.custom and kind.group not in _EASY_GROUPS
+
+
+_EASY_GROUPS = frozenset(
+    # Their rules use those for metadata of all of Kubernetes, not those of the core group.
+    [
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "coordination.k8s.io",
+        "node.k8s.io",
+    ]
+)
 
 
 def _own_errors(
@@ -210,7 +236,9 @@ def annotation_errors(annotations: dict[str, str], path: str) -> list[FieldError
 def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
     """What a kind's own rules find wrong with a change of an object's metadata."""
     errors = _change_errors(new, old)
-    return errors if _extended(kind) else errors + _finalizer_errors(new["metadata"])
+    if _looks_at_finalizers(kind):
+        errors += _finalizer_errors(new["metadata"])
+    return errors
 
 
 def shared_create_errors(new: Obj, kind: Kind) -> list[FieldError]:

@@ -8,6 +8,7 @@ from pytest_kwait.simulator.patches import json_patch, merge_patch, read_patch
 from pytest_kwait.simulator.schema import shape_of
 from pytest_kwait.simulator.status_error import StatusError
 from pytest_kwait.simulator.strategic_merge import strategic_merge
+from pytest_kwait.simulator.unstructured import misfit
 
 POD = shape_of("", "v1", "Pod")
 
@@ -124,3 +125,48 @@ def test_an_item_without_its_key_is_refused() -> None:
 def test_an_unknown_directive_is_refused() -> None:
     with pytest.raises(StatusError, match=r"unknown patch type: nope in map: map\[\$patch:nope\]"):
         strategic_merge({}, {"$patch": "nope"}, POD)
+
+
+def test_items_of_several_types_are_refused() -> None:
+    with pytest.raises(StatusError) as refused:
+        strategic_merge(spec(containers=[{"name": "a"}]), spec(containers=["z"]), POD)
+    assert refused.value.message == ("list element types are not identical: [[map[name:a]] [z]]")
+
+
+def test_an_order_of_what_has_no_name_is_refused() -> None:
+    patch = {"spec": {"$setElementOrder/containers": ["b"]}}
+    with pytest.raises(StatusError) as refused:
+        strategic_merge(spec(containers=[{"name": "a"}]), patch, POD)
+    assert refused.value.message == "value for key 0 is not a map"
+
+
+def test_what_there_is_nothing_to_merge_with_for_is_taken_as_it_is() -> None:
+    volumes = [{"emptyDir": {"medium": None}}, {"$patch": "replace"}]
+    patch = {"metadata": {"annotations": {"$patch": "delete"}}, "spec": {"volumes": volumes}}
+    assert strategic_merge({"metadata": {}}, patch, POD) == {
+        "metadata": {},
+        "spec": {"volumes": [{"emptyDir": {}}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("obj", "why"),
+    [
+        ({"spec": "x"}, "cannot restore struct from: string"),
+        ({"spec": []}, "cannot restore struct from: slice"),
+        ({"spec": {"containers": {}}}, "cannot restore slice from map"),
+        ({"spec": {"nodeSelector": 1}}, "cannot restore map from int64"),
+        ({"spec": {"nodeSelector": {"a": 1}}}, "cannot convert int64 to string"),
+        ({"spec": {"nodeSelector": {"a": 1.5}}}, "unrecognized type: string"),
+        ({"spec": {"restartPolicy": 1}}, "cannot convert int64 to v1.RestartPolicy"),
+        ({"spec": {"priority": "x"}}, "unrecognized type: int32"),
+        ({"spec": {"priority": 1.5}}, "cannot convert float64 to int32"),
+        ({"spec": {"priority": 2.0}}, ""),
+        ({"spec": {"hostNetwork": 1}}, "unrecognized type: bool"),
+        # In the order of the Go type, in which volumes stand first.
+        ({"spec": {"containers": 1, "volumes": True}}, "cannot restore slice from bool"),
+        ({"spec": None, "odd": 1}, ""),
+    ],
+)
+def test_why_a_patched_object_is_none_of_its_kind(obj: dict[str, Any], why: str) -> None:
+    assert misfit(obj, POD) == why

@@ -17,6 +17,7 @@ from pytest_kwait.simulator.admission.node_taints import NodeTaint
 from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
+from pytest_kwait.simulator.admission.runtime_class import RuntimeClass
 from pytest_kwait.simulator.admission.service_account import ServiceAccount
 from pytest_kwait.simulator.admission.storage_classes import ClaimResize, DefaultStorageClass
 from pytest_kwait.simulator.admission.validating_policy import ValidatingPolicies
@@ -49,6 +50,7 @@ class Admission:
             DefaultTolerationSeconds(),
             DefaultStorageClass(api),
             ClaimResize(api),
+            RuntimeClass(api),
             CertificateRights(api),
             self._mutating,
             self._policies,

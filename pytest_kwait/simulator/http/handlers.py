@@ -15,7 +15,7 @@ from pytest_kwait.simulator.http.answer import (
     stored_answer,
 )
 from pytest_kwait.simulator.http.bindings import serve_binding
-from pytest_kwait.simulator.http.bodies import read_delete_options, read_object
+from pytest_kwait.simulator.http.bodies import check_name, read_delete_options, read_object
 from pytest_kwait.simulator.http.components import (
     COMPONENTS,
     component_status,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["Resources", "check_name"]
+__all__ = ["Resources"]
 
 _JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
@@ -64,37 +64,6 @@ _DEPRECATED = {
     COMPONENTS: "v1 ComponentStatus is deprecated in v1.19+",
     "endpoints": ("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
 }
-
-
-def check_name(obj: Obj, name: str, namespace: str) -> None:
-    """Make the object's name and namespace those of the path.
-
-    Raises:
-        StatusError: 400, they are others.
-    """
-    metadata = obj.get("metadata")
-    if metadata is None:
-        metadata = obj["metadata"] = {}
-    if not isinstance(metadata, dict):
-        raise bad_request("metadata must be an object")
-    given = metadata.get("name")
-    if not given:
-        raise bad_request(
-            f"the name of the object ({name} based on URL) was undeterminable: name must be "
-            "provided"
-        )
-    if given != name:
-        raise bad_request(
-            f"the name of the object ({given}) does not match the name on the URL ({name})"
-        )
-    if namespace:
-        there = metadata.get("namespace") or namespace
-        if there != namespace:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the "
-                "request"
-            )
-        metadata["namespace"] = namespace
 
 
 class Resources:

@@ -6,7 +6,7 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/patch.go.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.apply import apply_object, read_apply
@@ -30,6 +30,7 @@ from pytest_kwait.simulator.status_error import (
 from pytest_kwait.simulator.store import key_of
 from pytest_kwait.simulator.strategic_merge import strategic_merge
 from pytest_kwait.simulator.typed_check import go_value
+from pytest_kwait.simulator.unstructured import misfit
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -210,5 +211,14 @@ def _decoded(
             raise
     text = json.dumps({name: result[name] for name in sorted(result)}, separators=(",", ":"))
     if strategic is not None:
-        text = go_value(read_patch(strategic))
+        text = go_value(_merged_parts(read_patch(strategic)))
+        why = misfit(result, shape_of(kind.group, kind.version, kind.kind)) or why
     raise invalid("", "", "", [invalid_value("patch", text, why)])
+
+
+def _merged_parts(patch: Any) -> Any:
+    """A strategic merge patch without what merging takes out of it."""
+    if isinstance(patch, dict):
+        kept = {name: value for name, value in patch.items() if name != "$retainKeys"}
+        return {name: _merged_parts(value) for name, value in kept.items()}
+    return [_merged_parts(one) for one in patch] if isinstance(patch, list) else patch

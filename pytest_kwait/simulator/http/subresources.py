@@ -13,7 +13,7 @@ from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
 from pytest_kwait.simulator.http.answer import json_answer, object_answer, stored_answer
 from pytest_kwait.simulator.http.bindings import serve_binding
-from pytest_kwait.simulator.http.bodies import read_object
+from pytest_kwait.simulator.http.bodies import check_name, read_object
 from pytest_kwait.simulator.http.connecting import admit_connection
 from pytest_kwait.simulator.http.contents import check_kind
 from pytest_kwait.simulator.http.evictions import serve_eviction
@@ -25,7 +25,6 @@ from pytest_kwait.simulator.http.versions import shown, shown_entry
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.ownership import record_update
 from pytest_kwait.simulator.status_error import (
-    bad_request,
     method_not_allowed,
     resource_not_found,
 )
@@ -83,14 +82,7 @@ class SubResources:
             return await patch_object(self._api, request, kind, target)
         caller = request.writer()
         obj = await read_object(request, kind)
-        metadata = obj.setdefault("metadata", {})
-        if metadata.setdefault("name", target.name) != target.name:
-            raise bad_request(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL "
-                f"({target.name})"
-            )
-        if target.namespace:
-            metadata.setdefault("namespace", target.namespace)
+        check_name(obj, target.name, target.namespace or "")
         stored = await consulted(
             caller,
             lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),

@@ -39,6 +39,13 @@ def node_errors(node: Obj) -> list[FieldError]:
         errors += cidr_errors(f"spec.podCIDRs[{index}]", value)
     found = [network(value) for value in networks]
     families = {one.version for one in found if one is not None}
+    if len(networks) > 1 and None in found:
+        first = found.index(None)
+        text = (
+            "Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid "
+            f"CIDR[{first}]: <nil> (invalid CIDR address: {networks[first]})"
+        )
+        errors.append(FieldError("InternalError", "spec.podCIDRs", text))
     if len(networks) > 1 and (len(families) < 2 or len(networks) > 2):
         text = "may specify no more than one CIDR for each IP family"
         errors.append(invalid_value("spec.podCIDRs", networks, text))

@@ -42,6 +42,13 @@ class BudgetStrategy(Strategy):
 class AutoscalerStrategy(Strategy):
     """Horizontal pod autoscalers."""
 
+    def default(self, obj: Obj) -> None:
+        """Who says anything of growing waits for nothing before it."""
+        super().default(obj)
+        rules = ((obj.get("spec") or {}).get("behavior") or {}).get("scaleUp")
+        if rules is not None:
+            rules.setdefault("stabilizationWindowSeconds", 0)
+
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The spec."""
         found = Findings()

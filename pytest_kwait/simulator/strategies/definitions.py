@@ -17,7 +17,6 @@ from pytest_kwait.simulator.custom_resources.definition_rules import (
 )
 from pytest_kwait.simulator.custom_resources.formats import unknown_formats
 from pytest_kwait.simulator.custom_resources.naming import condition, set_condition
-from pytest_kwait.simulator.formats import dns_subdomain_texts
 from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 
@@ -94,8 +93,8 @@ class DefinitionStrategy(Strategy):
         return new
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """The name is made of plural and group, the rest is `definition_rules`."""
-        return [*_name_errors(obj), *self._rules(obj, None, Leniency())]
+        """What `definition_rules` has."""
+        return self._rules(obj, None, Leniency())
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Group and plural name never change, scope and kind not once they are served."""
@@ -158,14 +157,3 @@ class DefinitionStrategy(Strategy):
 def _storage_of(obj: Obj) -> list[str]:
     versions = obj["spec"].get("versions") or ()
     return [one.get("name", "") for one in versions if one.get("storage")]
-
-
-def _name_errors(obj: Obj) -> list[FieldError]:
-    name: str = obj["metadata"].get("name", "")
-    if not name:
-        return []
-    spec = obj["spec"]
-    texts = dns_subdomain_texts(name)
-    if name != f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}":
-        texts.append('must be spec.names.plural+"."+spec.group')
-    return [invalid_value("metadata.name", name, text) for text in texts]

@@ -51,6 +51,13 @@ class AttributeStrategy(Strategy):
 
     looks_at_metadata_again = True
 
+    def prepare_create(self, obj: Obj) -> None:
+        """Protected while claims or volumes name it."""
+        super().prepare_create(obj)
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if "kubernetes.io/vac-protection" not in finalizers:
+            finalizers.append("kubernetes.io/vac-protection")
+
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """For a driver, and about something."""
         return attribute_errors(obj)

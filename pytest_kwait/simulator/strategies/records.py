@@ -91,6 +91,16 @@ class AccountStrategy(Strategy):
 
     looks_at_metadata_again = True
 
+    def prepare_create(self, obj: Obj) -> None:
+        """Of its secrets only names are kept."""
+        super().prepare_create(obj)
+        _keep_names(obj)
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """The same."""
+        super().prepare_update(new, old)
+        _keep_names(new)
+
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """An annotation that is on its way out."""
         if _MOUNTABLE in annotations_of(obj):
@@ -105,8 +115,17 @@ class AccountStrategy(Strategy):
             self.warn_create(new, caller)
 
 
+def _keep_names(account: Obj) -> None:
+    if "secrets" in account:
+        account["secrets"] = [
+            {"name": one["name"]} if one.get("name") else {} for one in account["secrets"]
+        ]
+
+
 class EventStrategy(Strategy):
     """Events, in both of their groups."""
+
+    looks_at_metadata = False
 
     def default(self, obj: Obj) -> None:
         """What is learned of events is learned of their older form."""

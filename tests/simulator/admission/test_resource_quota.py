@@ -110,7 +110,10 @@ def test_init_containers_count_where_they_need_more(cluster: Cluster) -> None:
         for name, cpu in (("i", "2"), ("side", "250m"), ("big", "1"))
     ]
     containers[1]["restartPolicy"] = "Always"
-    made = pod("p", {"cpu": "500m"}, initContainers=containers, overhead={"cpu": "10m"})
+    overhead = {"podFixed": {"cpu": "10m"}}
+    runtime = {"metadata": {"name": "costly"}, "handler": "h", "overhead": overhead}
+    cluster.api.create("runtimeclasses.node.k8s.io", runtime)
+    made = pod("p", {"cpu": "500m"}, initContainers=containers, runtimeClassName="costly")
     cluster.api.create("pods", made, NAMESPACE)
     assert used(cluster) == {"requests.cpu": "2010m"}
 

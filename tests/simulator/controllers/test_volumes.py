@@ -181,6 +181,19 @@ def test_a_claim_stays_while_a_pod_uses_it_and_its_volume_is_released(cluster: C
     assert cluster.api.find(_VOLUMES, "v") is None
 
 
+def test_a_class_of_attributes_stays_while_a_claim_names_it(cluster: Cluster) -> None:
+    classes = "volumeattributesclasses.storage.k8s.io"
+    made = {"metadata": {"name": "fast"}, "driverName": "d", "parameters": {"a": "b"}}
+    cluster.api.create(classes, made)
+    _claim(cluster, volumeAttributesClassName="fast")
+    cluster.api.delete(classes, "fast")
+    cluster.run(5)
+    assert cluster.api.find(classes, "fast") is not None
+    cluster.delete(_CLAIMS, "c")
+    cluster.run(5)
+    assert cluster.api.find(classes, "fast") is None
+
+
 def test_a_volume_that_is_kept_is_released_and_given_to_nobody(cluster: Cluster) -> None:
     _volume(cluster)
     cluster.run(1)

@@ -1,6 +1,6 @@
-"""Claims stay while a pod uses them, volumes while they are bound.
+"""Claims stay while a pod uses them, volumes while they are bound, classes while they are named.
 
-Source: kube-controller-manager, volume/pvcprotection, volume/pvprotection.
+Source: kube-controller-manager, volume/{pvcprotection,pvprotection,vacprotection}.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ __all__ = ["VolumeProtection", "claims_of_pod"]
 
 _CLAIM = "kubernetes.io/pvc-protection"
 _VOLUME = "kubernetes.io/pv-protection"
+_CLASS = "kubernetes.io/vac-protection"
+_CLASSES = "volumeattributesclasses.storage.k8s.io"
 
 
 def claims_of_pod(pod: Obj) -> list[str]:
@@ -34,7 +36,7 @@ def claims_of_pod(pod: Obj) -> list[str]:
 
 
 class VolumeProtection:
-    """Lets go of claims and volumes that are being deleted, once nobody uses them.
+    """Lets go of claims, volumes and classes that are being deleted, once nobody uses them.
 
     Args:
         api: the cluster.
@@ -48,9 +50,13 @@ class VolumeProtection:
         self._volumes: Workqueue[str] = Workqueue(
             api.clock, self._release_volume, "pv-protection-controller"
         )
+        self._classes: Workqueue[str] = Workqueue(
+            api.clock, self._release_class, "vac-protection-controller"
+        )
         api.subscribe("pods", self._pod_changed)
         api.subscribe("persistentvolumeclaims", self._claim_changed)
         api.subscribe("persistentvolumes", self._volume_changed)
+        api.subscribe(_CLASSES, self._class_changed)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         # Only what is on a node can use a volume.
@@ -67,13 +73,24 @@ class VolumeProtection:
                 self._users.pop(key, None)
                 self._claims.add(key)
 
-    def _claim_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+    def _claim_changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        self._let_classes_go(new, old)
         if change != "DELETED" and is_being_deleted(new):
             self._claims.add(key_of(new))
 
-    def _volume_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+    def _volume_changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        self._let_classes_go(new, old)
         if change != "DELETED" and is_being_deleted(new):
             self._volumes.add(name_of(new))
+
+    def _class_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "DELETED" and is_being_deleted(new):
+            self._classes.add(name_of(new))
+
+    def _let_classes_go(self, new: Obj, old: Obj | None) -> None:
+        """Look again at the classes that were named."""
+        for name in _classes_of(new) | (_classes_of(old) if old is not None else set()):
+            self._classes.add(name)
 
     def _release_claim(self, key: str) -> None:
         namespace, name = split_key(key)
@@ -88,6 +105,14 @@ class VolumeProtection:
         if (volume.get("status") or {}).get("phase") != "Bound":
             self._release("persistentvolumes", volume, _VOLUME)
 
+    def _release_class(self, name: str) -> None:
+        found = self._api.find(_CLASSES, name)
+        if found is None or not is_being_deleted(found):
+            return
+        kinds = ("persistentvolumeclaims", "persistentvolumes")
+        if not any(name in _classes_of(one) for kind in kinds for one in self._api.list(kind)):
+            self._release(_CLASSES, found, _CLASS)
+
     def _release(self, resource: str, obj: Obj, finalizer: str) -> None:
         finalizers = obj["metadata"].get("finalizers") or []
         if finalizer not in finalizers:
@@ -98,3 +123,14 @@ class VolumeProtection:
             changed["metadata"]["finalizers"] = left
 
         self._api.modify(resource, name_of(obj), namespace_of(obj), release)
+
+
+def _classes_of(user: Obj) -> set[str]:
+    """The classes of attributes that a claim or a volume has or is to get."""
+    spec, status = user.get("spec") or {}, user.get("status") or {}
+    names = {
+        spec.get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    }
+    return {name for name in names if name}

@@ -1,0 +1,147 @@
+"""RuntimeClass: what a class of runtimes costs a pod, and where it has to run.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/runtimeclass/admission.go,
+pkg/util/tolerations/tolerations.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.status_error import StatusError
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["RuntimeClass"]
+
+_CLASSES = "runtimeclasses.node.k8s.io"
+_OTHER = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+_NONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+
+
+class RuntimeClass(Plugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def admit(self, attributes: Attributes) -> None:
+        """Give a new pod the overhead, the node selector and the tolerations of its class.
+
+        Raises:
+            StatusError: 403, there is no such class, or the pod says something else.
+        """
+        pod = attributes.obj
+        if not _is_new_pod(attributes) or pod is None or "runtimeClassName" not in pod["spec"]:
+            return
+        spec, chosen = pod["spec"], self._class_of(attributes, pod["spec"])
+        overhead, scheduling = chosen.get("overhead"), chosen.get("scheduling")
+        if overhead is not None:
+            fixed = overhead.get("podFixed") or {}
+            if spec.get("overhead") and not _same(fixed, spec["overhead"]):
+                raise attributes.forbidden(_OTHER)
+            spec.pop("overhead", None)
+            if fixed:
+                spec["overhead"] = clone(fixed)
+        if scheduling is not None:
+            _schedule(attributes, spec, clone(scheduling))
+
+    def validate(self, attributes: Attributes) -> None:
+        """Hold a new pod to the overhead of its class, whoever changed it since.
+
+        Raises:
+            StatusError: 403, it has another.
+        """
+        pod = attributes.obj
+        if not _is_new_pod(attributes) or pod is None:
+            return
+        spec = pod["spec"]
+        if "runtimeClassName" not in spec and "overhead" not in spec:
+            return
+        overhead = self._class_of(attributes, spec).get("overhead")
+        if overhead is not None and not _same(
+            overhead.get("podFixed") or {}, spec.get("overhead") or {}
+        ):
+            raise attributes.forbidden(_OTHER)
+        if overhead is None and spec.get("overhead") is not None:
+            raise attributes.forbidden(_NONE)
+
+    def _class_of(self, attributes: Attributes, spec: Obj) -> Obj:
+        """The pod's class; empty where it names none."""
+        name = spec.get("runtimeClassName")
+        if name is None:
+            return {}
+        if not name:
+            raise StatusError(500, "", "resource name may not be empty")
+        found = self._api.find(_CLASSES, name)
+        if found is None:
+            raise attributes.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
+        return found
+
+
+def _is_new_pod(attributes: Attributes) -> bool:
+    return (
+        attributes.kind.bucket == "pods"
+        and attributes.operation == "CREATE"
+        and not attributes.subresource
+    )
+
+
+def _same(one: dict[str, str], other: dict[str, str]) -> bool:
+    return one.keys() == other.keys() and all(
+        parse_quantity(amount) == parse_quantity(other[name]) for name, amount in one.items()
+    )
+
+
+def _schedule(attributes: Attributes, spec: Obj, scheduling: Obj) -> None:
+    wanted: dict[str, str] = scheduling.get("nodeSelector") or {}
+    selector = dict(spec.get("nodeSelector") or {})
+    for key, value in wanted.items():
+        if selector.setdefault(key, value) != value:
+            raise attributes.forbidden(
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {selector[key]}"
+            )
+    if selector:
+        spec["nodeSelector"] = selector
+    tolerations = _merged([*spec.get("tolerations", ()), *(scheduling.get("tolerations") or ())])
+    if tolerations:
+        spec["tolerations"] = tolerations
+
+
+def _merged(tolerations: list[Obj]) -> list[Obj]:
+    """Those that no other one covers; of the same ones the first."""
+    merged: list[Obj] = []
+    for index, one in enumerate(tolerations):
+        later = (other for other in tolerations[index + 1 :] if other != one)
+        if not any(_covers(other, one) for other in (*merged, *later)):
+            merged.append(one)
+    return merged
+
+
+def _covers(wide: Obj, narrow: Obj) -> bool:
+    """Whether whatever the one tolerates, the other does."""
+    if wide == narrow:
+        return True
+    exists = wide.get("operator") == "Exists"
+    if wide.get("key", "") != narrow.get("key", "") and (wide.get("key") or not exists):
+        return False
+    if wide.get("effect") and wide["effect"] != narrow.get("effect", ""):
+        return False
+    most, asked = wide.get("tolerationSeconds"), narrow.get("tolerationSeconds")
+    bounded = wide.get("effect") == "NoExecute" and most is not None
+    if bounded and (asked is None or asked > most):
+        return False
+    if wide.get("operator", "Equal") in ("Equal", ""):
+        same = wide.get("value", "") == narrow.get("value", "")
+        return narrow.get("operator") == "Equal" and same
+    return exists

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.simulator.status_error import StatusError
+from tests.simulator.cluster import new_cluster, pod
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+
+ANY = {"key": "x", "operator": "Exists"}
+OTHER = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+NONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+
+
+@pytest.fixture
+def api() -> ClusterApi:
+    api = new_cluster()
+    full = {
+        "metadata": {"name": "full"},
+        "handler": "h",
+        "overhead": {"podFixed": {"cpu": "10m"}},
+        "scheduling": {"nodeSelector": {"a": "b"}, "tolerations": [ANY]},
+    }
+    api.create("runtimeclasses.node.k8s.io", full)
+    api.create("runtimeclasses.node.k8s.io", {"metadata": {"name": "bare"}, "handler": "h"})
+    return api
+
+
+def refused(api: ClusterApi, **spec: Any) -> tuple[int, str]:
+    with pytest.raises(StatusError) as error:
+        api.create("pods", pod(**spec), "default")
+    return error.value.code, error.value.message.partition(" is forbidden: ")[2]
+
+
+def test_a_pod_gets_what_its_class_has(api: ClusterApi) -> None:
+    spec = api.create("pods", pod(runtimeClassName="full"), "default")["spec"]
+    assert spec["overhead"] == {"cpu": "10m"}
+    assert spec["nodeSelector"] == {"a": "b"}
+    assert spec["tolerations"][-1] == ANY
+
+
+def test_a_pod_keeps_what_it_says_itself(api: ClusterApi) -> None:
+    exact = {"key": "x", "operator": "Equal", "value": "v"}
+    wanted = {"nodeSelector": {"c": "d"}, "overhead": {"cpu": "0.01"}, "tolerations": [exact]}
+    spec = api.create("pods", pod(runtimeClassName="full", **wanted), "default")["spec"]
+    assert spec["nodeSelector"] == {"a": "b", "c": "d"}
+    assert exact not in spec["tolerations"]
+    assert ANY in spec["tolerations"]
+
+
+def test_a_class_that_has_nothing_changes_nothing(api: ClusterApi) -> None:
+    spec = api.create("pods", pod(runtimeClassName="bare"), "default")["spec"]
+    assert not {"overhead", "nodeSelector"} & spec.keys()
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"runtimeClassName": "gone"}, 'pod rejected: RuntimeClass "gone" not found'),
+        ({"runtimeClassName": "full", "overhead": {"cpu": "1"}}, OTHER),
+        ({"runtimeClassName": "full", "overhead": {"memory": "1"}}, OTHER),
+        ({"runtimeClassName": "bare", "overhead": {"cpu": "1"}}, NONE),
+        ({"overhead": {"cpu": "1"}}, NONE),
+        (
+            {"runtimeClassName": "full", "nodeSelector": {"a": "c"}},
+            "conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec.nodeSelector[a] = c",
+        ),
+    ],
+)
+def test_pods_that_are_refused(api: ClusterApi, spec: dict[str, Any], why: str) -> None:
+    assert refused(api, **spec) == (403, why)
+
+
+def test_a_class_without_a_name(api: ClusterApi) -> None:
+    with pytest.raises(StatusError) as error:
+        api.create("pods", pod(runtimeClassName=""), "default")
+    assert (error.value.code, error.value.message) == (500, "resource name may not be empty")
+
+
+def test_templates_are_not_looked_up(api: ClusterApi) -> None:
+    template = {"metadata": {"name": "a"}, "template": pod(runtimeClassName="gone")}
+    assert api.create("podtemplates", template, "default")
