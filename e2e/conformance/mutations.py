@@ -202,7 +202,7 @@ def _compare(one: Path, other: Path, made: list[dict[str, Any]]) -> int:
         sys.stdout.write(f"{step['do']}\n  {json.dumps(step['body'])}\n")
         for mark, outcome in (("-", mine), ("+", theirs)):
             body = outcome["body"]
-            short = body["message"] if outcome["status"] >= 400 else json.dumps(body)
+            short = body["message"] if "message" in body else json.dumps(body)
             sys.stdout.write(f"  {mark} {outcome['status']} {short} {outcome['Warning']}\n")
     return differ
 
@@ -221,7 +221,10 @@ def main() -> None:
         for step in made:
             sys.stdout.write(f"- {json.dumps(step)}\n")
         return
-    differ = _compare(*given.kubeconfig, made)
+    if len(given.kubeconfig) != 2:
+        parser.error("compare wants two kubeconfigs")
+    one, other = given.kubeconfig
+    differ = _compare(one, other, made)
     sys.stdout.write(f"{differ} of {given.count} differ\n")
 
 

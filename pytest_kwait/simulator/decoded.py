@@ -49,6 +49,17 @@ class _WrongType(Exception):
         self.struct = ""
         self.path: list[str] = []
 
+    def within(self, struct: Struct, field: str, shape: Shape | None) -> None:
+        """Note where it is."""
+        self.path.append(field)
+        if shape is not None and shape.field is not None:
+            self.path += reversed(shape.field.within)
+        self.struct = self.struct or struct.go
+
+    def __str__(self) -> str:
+        where = f"{self.struct}.{'.'.join(reversed(self.path))}"
+        return f"json: cannot unmarshal {self.given} into Go struct field {where} of type {self.go}"
+
 
 class _Unreadable(Exception):
     """A text that is none of its type."""
@@ -79,11 +90,7 @@ class Decoded:
         try:
             return self._struct(value, struct, path)
         except _WrongType as wrong:
-            where = f"{wrong.struct}.{'.'.join(reversed(wrong.path))}"
-            raise self._refused(
-                f"json: cannot unmarshal {wrong.given} into Go struct field {where} "
-                f"of type {wrong.go}"
-            ) from None
+            raise self._refused(_graver(value, struct) or str(wrong)) from None
         except _Unreadable as unreadable:
             raise self._refused(str(unreadable)) from None
 
@@ -121,10 +128,7 @@ class Decoded:
                         empty = shape.null_when_empty and isinstance(found, list | dict)
                         clean[field] = None if empty else found
         except _WrongType as wrong:
-            wrong.path.append(field)
-            if shape is not None and shape.field is not None:
-                wrong.path += reversed(shape.field.within)
-            wrong.struct = wrong.struct or struct.go
+            wrong.within(struct, field, shape)
             raise
         for field, filler in struct.always:
             if field not in clean:
@@ -216,6 +220,43 @@ class Decoded:
         return bad_request(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
         )
+
+
+_READERS = (Form.INT_OR_TEXT, Form.QUANTITY, Form.TIME)
+
+
+def _graver(value: Obj, struct: Struct) -> str:
+    """What the first type that reads itself cannot read, which goes before any wrong type."""
+    try:
+        _read_struct(value, struct)
+    except (_WrongType, _Unreadable) as found:
+        return str(found)
+    return ""
+
+
+def _read_struct(value: Obj, struct: Struct) -> None:
+    for field, item in value.items():
+        shape = struct.fields.get(field)
+        if shape is None:
+            continue
+        try:
+            _read_all(item, shape)
+        except _WrongType as wrong:
+            wrong.within(struct, field, shape)
+            raise
+
+
+def _read_all(item: Any, shape: Shape) -> None:
+    if shape.form is Form.STRUCT and isinstance(item, dict):
+        _read_struct(item, shape.struct)
+    elif shape.form in _READERS and item is not None:
+        _scalar(item, shape.form, shape.go)
+    elif shape.form is Form.LIST and isinstance(item, list):
+        for one in item:
+            _read_all(one, shape.item)
+    elif shape.form is Form.MAP and isinstance(item, dict):
+        for one in item.values():
+            _read_all(one, shape.item)
 
 
 def _given(item: Any, *, number: bool = False) -> str:

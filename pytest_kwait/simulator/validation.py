@@ -75,8 +75,10 @@ def _names_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[str]:
         return path_segment_texts(name, prefix=prefix)
     if kind.bucket == "ipaddresses.networking.k8s.io":
         return canonical_ip_texts(name)
-    if prefix and kind.bucket == "replicationcontrollers":
-        return []
+    if kind.bucket == "replicationcontrollers":
+        # Held to declared rules, which know no prefixes and count bytes.
+        texts = [] if prefix else dns_subdomain_texts(name)
+        return [text.replace("253 characters", "253 bytes") for text in texts]
     if prefix and len(name) > 1 and name[-1] == "-":
         # Something follows the dash: what stands before it is not looked at either.
         name = name[:-2] + "a"

@@ -16,6 +16,7 @@ from pytest_kwait.simulator.http.discovery import serve_discovery
 from pytest_kwait.simulator.http.doorway import Doorway
 from pytest_kwait.simulator.http.handlers import Resources
 from pytest_kwait.simulator.http.health import serve_health
+from pytest_kwait.simulator.http.metrics import Tally
 from pytest_kwait.simulator.http.openapi import serve_openapi
 from pytest_kwait.simulator.http.paths import serve_paths
 from pytest_kwait.simulator.http.request import ApiRequest, parse_target
@@ -55,6 +56,7 @@ class ApiServer:
         self._api = api
         self._header_seconds = header_seconds
         self._gate = Gate(api, credentials)
+        self._tally = Tally(api)
         self._resources = Resources(api, SubResources(api), self._gate)
         self._doorway: Doorway | None = None
         self._web: Connections | None = None
@@ -91,6 +93,7 @@ class ApiServer:
             answer = await self._answer(request)
         except StatusError as error:
             answer = failure(request, error)
+        self._tally.note(request, parse_target(request.path), answer.status)
         if not answer.prepared:
             add_heads(answer, request)
         return answer
@@ -122,6 +125,7 @@ class ApiServer:
         kinds = self._api.kinds
         return (
             serve_health(request)
+            or self._tally.serve(request)
             or serve_paths(request, kinds)
             or serve_discovery(request, kinds)
             or serve_openapi(request, kinds)

@@ -13,6 +13,7 @@ from aiohttp import web
 from pytest_kwait.simulator.http.answer import text_answer
 from pytest_kwait.simulator.http.discovery import groups
 from pytest_kwait.simulator.http.health import CHECKS
+from pytest_kwait.simulator.http.metrics import METRICS_PATHS
 from pytest_kwait.simulator.http.request import SPECIAL_VERBS
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = ["serve_paths"]
 
 _INDEX = ("/", "/index.html")
 _OTHERS = (
+    *METRICS_PATHS,
     "/.well-known/openid-configuration",
     "/api",
     "/apis",

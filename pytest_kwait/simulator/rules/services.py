@@ -132,7 +132,7 @@ def _type_errors(spec: Obj) -> list[FieldError]:
         errors += [
             forbidden_field(f"spec.{field}", "may not be set for ExternalName services")
             for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
-            if spec.get(field)
+            if spec.get(field) or (field == "ipFamilyPolicy" and spec.get(field) is not None)
         ]
         name = spec.get("externalName", "").removesuffix(".")
         if name:

@@ -84,7 +84,7 @@ class JobStrategy(Strategy):
         if not spec.get("manualSelector"):
             metadata = obj["metadata"]
             labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
-            inherited = metadata.get("labels", {}) == labels
+            inherited = bool(labels) and metadata.get("labels", {}) == labels
             ours = {
                 _LEGACY_UID: metadata["uid"],
                 _LEGACY_NAME: metadata["name"],
@@ -125,6 +125,7 @@ class JobStrategy(Strategy):
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, of numbers, of the template."""
+        self.default(obj)  # nobody looks at labels that come from a template without any
         name_warning(obj, "Pod names and hostnames", caller)
         _job_warnings(obj["spec"], "spec", caller)
 

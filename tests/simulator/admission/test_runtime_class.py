@@ -44,7 +44,7 @@ def test_a_pod_gets_what_its_class_has(api: ClusterApi) -> None:
 
 def test_a_pod_keeps_what_it_says_itself(api: ClusterApi) -> None:
     exact = {"key": "x", "operator": "Equal", "value": "v"}
-    wanted = {"nodeSelector": {"c": "d"}, "overhead": {"cpu": "0.01"}, "tolerations": [exact]}
+    wanted: Any = {"nodeSelector": {"c": "d"}, "overhead": {"cpu": "0.01"}, "tolerations": [exact]}
     spec = api.create("pods", pod(runtimeClassName="full", **wanted), "default")["spec"]
     assert spec["nodeSelector"] == {"a": "b", "c": "d"}
     assert exact not in spec["tolerations"]

@@ -50,6 +50,40 @@ def test_the_index_names_what_is_served(served: Served) -> None:
     assert {"/api/v1", "/apis/batch/v1", "/readyz/shutdown", "/openapi/v3", "/version"} <= {*paths}
 
 
+def test_metrics_count_what_was_asked_for(served: Served) -> None:
+    served.send("GET", f"{MAPS}/a")
+    served.send("GET", f"{MAPS}/b")
+    served.send("GET", MAPS)
+    served.send("GET", '/api/v1/namespaces/default/o"dd')
+    lines = served.send("GET", "/metrics").data.decode().splitlines()
+    about = 'component="apiserver",dry_run="",group="",resource="configmaps"'
+    assert {
+        f'apiserver_request_total{{code="404",{about},scope="resource",subresource="",verb="GET",'
+        'version="v1"} 2',
+        f'apiserver_request_total{{code="200",{about},scope="namespace",subresource="",'
+        'verb="LIST",version="v1"} 1',
+        'apiserver_request_total{code="404",component="apiserver",dry_run="",group="",'
+        'resource="",scope="",subresource="",verb="GET",version=""} 1',
+        'apiserver_resource_objects{group="",resource="configmaps"} 0',
+    } <= {*lines}
+    assert lines[-1].startswith("process_start_time_seconds ")
+    checks = served.send("GET", "/metrics/slis").data.decode().splitlines()
+    assert 'kubernetes_healthcheck{name="ping",type="livez"} 1' in checks
+
+
+def test_the_server_says_since_when_it_runs(served: Served) -> None:
+    lines = served.send("GET", "/statusz").data.decode().splitlines()
+    assert lines[:2] == ["", "apiserver statusz"]
+    assert [line.partition(":")[0] for line in lines[4:]] == [
+        "Started",
+        "Up",
+        "Binary version",
+        "Emulation version",
+        "Paths",
+    ]
+    assert lines[-1] == "Paths: /healthz /livez /metrics /readyz /statusz /version"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "message"),
     [
