@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MEDIA_TYPES",
-    "check_name",
     "kind_error",
     "read_body",
     "read_delete_options",
@@ -374,34 +373,3 @@ async def _options_in_body(request: ApiRequest, data: bytes) -> Obj:
                 f"Preconditions.preconditions.{field} of type {_PRECONDITIONS[field]}"
             )
     return options
-
-
-def check_name(obj: Obj, name: str, namespace: str) -> None:
-    """Make the object's name and namespace those of the path.
-
-    Raises:
-        StatusError: 400, they are others.
-    """
-    metadata = obj.get("metadata")
-    if metadata is None:
-        metadata = obj["metadata"] = {}
-    if not isinstance(metadata, dict):
-        raise bad_request("metadata must be an object")
-    given = metadata.get("name")
-    if not given:
-        raise bad_request(
-            f"the name of the object ({name} based on URL) was undeterminable: name must be "
-            "provided"
-        )
-    if given != name:
-        raise bad_request(
-            f"the name of the object ({given}) does not match the name on the URL ({name})"
-        )
-    if namespace:
-        there = metadata.get("namespace") or namespace
-        if there != namespace:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the "
-                "request"
-            )
-        metadata["namespace"] = namespace

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["BINDINGS", "CREATED", "EVICTIONS", "SCALES", "check_kind", "read_content"]
+__all__ = ["BINDINGS", "CREATED", "EVICTIONS", "SCALES", "check_kind", "check_name", "read_content"]
 
 EVICTIONS = Kind("policy", "v1", "evictions", "Eviction", namespaced=True)
 BINDINGS = Kind("", "v1", "bindings", "Binding", namespaced=True)
@@ -75,3 +75,34 @@ def check_kind(api: ClusterApi, obj: Obj, kind: Kind) -> None:
         package = kind.group.partition(".")[0] or "core"
         why = f"converting ({version}.{name}) to ({package}.{kind.kind}): unknown conversion"
     raise bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def check_name(obj: Obj, name: str, namespace: str) -> None:
+    """Make the object's name and namespace those of the path.
+
+    Raises:
+        StatusError: 400, they are others.
+    """
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata must be an object")
+    given = metadata.get("name")
+    if not given:
+        raise bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be "
+            "provided"
+        )
+    if given != name:
+        raise bad_request(
+            f"the name of the object ({given}) does not match the name on the URL ({name})"
+        )
+    if namespace:
+        there = metadata.get("namespace") or namespace
+        if there != namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the "
+                "request"
+            )
+        metadata["namespace"] = namespace

@@ -15,12 +15,13 @@ from pytest_kwait.simulator.http.answer import (
     stored_answer,
 )
 from pytest_kwait.simulator.http.bindings import serve_binding
-from pytest_kwait.simulator.http.bodies import check_name, read_delete_options, read_object
+from pytest_kwait.simulator.http.bodies import read_delete_options, read_object
 from pytest_kwait.simulator.http.components import (
     COMPONENTS,
     component_status,
     component_statuses,
 )
+from pytest_kwait.simulator.http.contents import check_name
 from pytest_kwait.simulator.http.list_options import read_options
 from pytest_kwait.simulator.http.listing import find_page, parse_revision, wait_for_revision
 from pytest_kwait.simulator.http.negotiation import PRODUCED, STREAMED, check_produced

@@ -12,8 +12,8 @@ from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.apply import check_conflicts, read_apply
 from pytest_kwait.simulator.http.answer import object_answer
-from pytest_kwait.simulator.http.bodies import check_name, read_body
-from pytest_kwait.simulator.http.contents import SCALES, check_kind, read_content
+from pytest_kwait.simulator.http.bodies import read_body
+from pytest_kwait.simulator.http.contents import SCALES, check_kind, check_name, read_content
 from pytest_kwait.simulator.http.patching import APPLY, patched, read_patch_form
 from pytest_kwait.simulator.http.versions import shown
 from pytest_kwait.simulator.kind_view import seen

@@ -13,9 +13,9 @@ from pytest_kwait.simulator.admission.webhook_calls import consulted
 from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
 from pytest_kwait.simulator.http.answer import json_answer, object_answer, stored_answer
 from pytest_kwait.simulator.http.bindings import serve_binding
-from pytest_kwait.simulator.http.bodies import check_name, read_object
+from pytest_kwait.simulator.http.bodies import read_object
 from pytest_kwait.simulator.http.connecting import admit_connection
-from pytest_kwait.simulator.http.contents import check_kind
+from pytest_kwait.simulator.http.contents import check_kind, check_name
 from pytest_kwait.simulator.http.evictions import serve_eviction
 from pytest_kwait.simulator.http.logs import serve_logs
 from pytest_kwait.simulator.http.negotiation import PRODUCED, check_produced

@@ -133,7 +133,7 @@ def check_ephemeral(spec: Obj, around: Surroundings, at: str, found: Findings) -
             found.unknown(f"{here}.targetContainerName", target)
         text = "cannot be set for an Ephemeral Container"
         for field in _NOT_EPHEMERAL:
-            if container.get(field):
+            if container.get(field) or (field in container and field != "resources"):
                 found.forbidden(f"{here}.{field}", text)
         for place, mount in enumerate(container.get("volumeMounts", ())):
             for field in ("subPath", "subPathExpr"):
