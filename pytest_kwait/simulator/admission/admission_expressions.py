@@ -10,8 +10,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.admission.webhook_reviews import object_of, request_of
+from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
+from pytest_kwait.simulator.cel.authorizations import DECIDES, authorizer_of
 from pytest_kwait.simulator.cel.expressions import EvaluationError, Expression, Invalid, compiled
 from pytest_kwait.simulator.cel.object_types import ObjectTypes
+from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +61,15 @@ _REQUEST: Obj = {
         "options": _ANY,
     },
 }
-_NAMES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
+_NAMES = (
+    "authorizer",
+    "namespaceObject",
+    "object",
+    "oldObject",
+    "params",
+    "request",
+    "variables",
+)
 _KINDS: dict[str, Obj] = {
     "BOOL": {"type": "boolean"},
     "INT": {"type": "integer"},
@@ -67,13 +78,16 @@ _KINDS: dict[str, Obj] = {
 _EMPTY = {"subResource": "", "requestSubResource": "", "name": "", "namespace": ""}
 
 
-def kind_of_value(text: str, variables: Mapping[str, Obj], *, params: bool) -> str:
+def kind_of_value(
+    text: str, variables: Mapping[str, Obj], *, params: bool, authorizer: bool = True
+) -> str:
     """The type of the value of an expression about a request.
 
     Args:
         text: the expression.
         variables: the variables of its policy, with what is known of their types.
         params: whether there are parameters.
+        authorizer: whether it may ask who may do what.
 
     Raises:
         Invalid: it has no meaning.
@@ -84,6 +98,8 @@ def kind_of_value(text: str, variables: Mapping[str, Obj], *, params: bool) -> s
     types["variables"] = book.name_of({"type": "object", "properties": dict(variables)})
     if params:
         types["params"] = "dyn"
+    if authorizer:
+        types |= {"authorizer": "Authorizer", "authorizer.requestResource": "ResourceCheck"}
     return compiled(text, types, book.pool()).result
 
 
@@ -99,7 +115,8 @@ def compile_fault(
         params: whether there are parameters.
     """
     try:
-        found = kind_of_value(text, variables, params=params)
+        authorizer = wanted != "string"  # messages may not ask
+        found = kind_of_value(text, variables, params=params, authorizer=authorizer)
     except Invalid as error:
         return f"compilation failed: {error}", _ANY
     if wanted and found.lower() != wanted:
@@ -143,6 +160,8 @@ class Situation:
             "namespaceObject": api.find("namespaces", namespace) if namespace and not own else None,
             "variables": {},
         }
+        self._api = api
+        self._values["authorizer"] = _authorizer(attributes)
 
     def evaluate(self, text: str) -> Any:
         """The value of an expression; variables get theirs when they are first spoken of.
@@ -158,7 +177,22 @@ class Situation:
                     why = f'composited variable "{name}" fails to evaluate: {error}'
                     raise EvaluationError(why, exhausted=error.exhausted) from None
                 self._values["variables"][name] = value
-        return _expression(text).evaluate(self._values)
+        asked = DECIDES.set(self._decide)
+        try:
+            return _expression(text).evaluate(self._values)
+        finally:
+            DECIDES.reset(asked)
+
+    def _decide(self, check: Obj) -> tuple[bool, str]:
+        """What the cluster says of a check."""
+        user = User(check["user"]["name"], tuple(check["user"]["groups"]), "", {})
+        if "path" in check:
+            found = self._api.rbac.decide(Asked(user, check["verb"], path=check["path"]))
+        else:
+            fields = ("group", "resource", "subresource", "name", "namespace")
+            given = {field: check.get(field, "") for field in fields}
+            found = self._api.rbac.decide(Asked(user, check["verb"], **given))
+        return found.allowed, found.reason
 
     def unmet(self, conditions: list[Obj]) -> tuple[bool, str]:
         """Whether one of the conditions does not hold, and what went wrong with them."""
@@ -173,6 +207,19 @@ class Situation:
         if len(failures) > 1:
             return False, f"[{', '.join(failures)}]"
         return False, "".join(failures)
+
+
+def _authorizer(attributes: Attributes) -> Obj:
+    kind = attributes.requested or attributes.kind
+    user = attributes.caller.identity
+    resource = {
+        "group": kind.group,
+        "resource": kind.plural,
+        "subresource": attributes.subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace if kind.namespaced else "",
+    }
+    return authorizer_of({"name": user.name, "groups": [*user.groups]}, resource)
 
 
 def _without_objects(request: Obj) -> Obj:

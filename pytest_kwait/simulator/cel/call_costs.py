@@ -69,7 +69,7 @@ _NOMINAL = frozenset(
     ]
 )
 _PARSED = frozenset(["cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"])
-_AGGREGATES = frozenset(["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"])
+_AGGREGATES = frozenset(["isSorted", "sum", "max", "min", "indexOF", "lastIndexOF"])
 _SAME_SIZE = frozenset(["lowerAscii", "upperAscii", "substring", "trim"])
 _CHEAP_EQUALITY = frozenset({"net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver"})
 

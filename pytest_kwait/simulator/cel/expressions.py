@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
 
-from pytest_kwait.simulator.cel.library import checked_functions, run_functions
+from pytest_kwait.simulator.cel.library import checked_functions, named_type, run_functions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,12 @@ _DOTTED = re.compile(
     r"ERROR: <input>:(\d+):(\d+): undeclared reference to '(\w+)\.[\w.]*'([^\n]*)\n"
     r"( \| [^\n]*)\n \| \.*\^"
 )
+_MISFIT = re.compile(
+    r"(ERROR: <input>:\d+:)(\d+)(: found no matching overload for )'([\w.]+)' applied to "
+    r"'\(([^\n]*)\)'(\n \| [^\n]*)"
+)
 _TEXT = re.compile(r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
+_SEARCHED = re.compile(rf"(?:{_TEXT.pattern})|\b(index|lastIndex)Of(?=\s*\()", re.S)
 _NUMBERS = r"\((?:int, double|double, int|int, uint|uint, int|double, uint|uint, double)\)"
 _MIXED = re.compile(rf"no matching overload for '_[<>]=?_' applied to '{_NUMBERS}'")
 _LINE = re.compile(r"<input>:(\d+):")
@@ -88,7 +93,7 @@ class Expression:
     ) -> None:
         self.result = result
         self.checked = checked
-        self._program = _runtime(names).compile(text, disable_check=True)
+        self._program = _runtime(names).compile(own_names(text), disable_check=True)
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """Its value as a plain one.
@@ -119,12 +124,12 @@ def compiled(
     Raises:
         Invalid: it has no meaning for these types, or needs what is not there.
     """
-    variables = {name: cel.Type(kind) for name, kind in types.items()}
+    variables = {name: named_type(kind) for name, kind in types.items()}
     if optional:
         variables[_FORMER] = variables.pop(optional)
         variables[_THERE] = cel.Type.BOOL
     config = cel.NewEnvConfigFromYaml(_EXTENSIONS)
-    form = optional_form(text, optional) if optional else text
+    form = own_names(optional_form(text, optional) if optional else text)
     try:
         checker = cel.NewEnv(
             pool, config=config, variables=variables, functions=checked_functions()
@@ -145,6 +150,15 @@ def _only_mixed_numbers(said: str) -> bool:
     """Whether nothing is wrong but that numbers of two types are compared, as Kubernetes does."""
     found = [line for line in said.splitlines() if line.startswith("ERROR: ")]
     return bool(found) and all(_MIXED.search(line) for line in found)
+
+
+def own_names(text: str) -> str:
+    """The expression with the functions of lists that the library knows for texts alone."""
+
+    def changed(found: re.Match[str]) -> str:
+        return found[0] if found[1] is None else f"{found[1]}OF"
+
+    return _SEARCHED.sub(changed, text)
 
 
 def optional_form(text: str, name: str) -> str:
@@ -179,7 +193,24 @@ def _runtime(names: tuple[str, ...]) -> cel.Env:
 
 def _compile_text(text: str) -> str:
     """What the compiler says, as Kubernetes' compiler says it."""
+    text = _MISFIT.sub(_member, text.replace("ndexOF", "ndexOf"))
     return _DOTTED.sub(_first_name, _IN_STRUCT.sub(r"\1", _CODE.sub("", text)))
+
+
+def _member(found: re.Match[str]) -> str:
+    """What a member is applied to stands before what it is called with."""
+    head, column, middle, name, types, source = found.groups()
+    if not source[4 : int(column) + 3].rstrip().endswith(f".{name}"):
+        return found[0]
+    depth = 0
+    for at, sign in enumerate(types):
+        depth += (sign in "(<") - (sign in ")>")
+        if sign == "," and not depth:
+            first, rest = types[:at], types[at + 2 :]
+            break
+    else:
+        first, rest = types, ""
+    return f"{head}{column}{middle}'{name}' applied to '{first}.({rest})'{source}"
 
 
 def _first_name(found: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
 """Kubernetes' own functions, each with the types it is checked by and the code that it runs.
 
 Values of Kubernetes' own types (quantities, versions, addresses, URLs) run as maps with one field
-that says what they are. The functions `format.*`, `authorizer.*`, `indexOf` and `lastIndexOf` of
-lists, and the conversion of addresses to strings are not there.
+that says what they are. The functions `format.*` and the conversion of addresses to strings are
+not there.
 
 Source: k8s.io/apiserver pkg/cel/library.
 """
@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
 
-from pytest_kwait.simulator.cel import addresses, lists, quantities, regexes, urls, versions
+from pytest_kwait.simulator.cel import (
+    addresses,
+    authorizations,
+    lists,
+    quantities,
+    regexes,
+    urls,
+    versions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["checked_functions", "run_functions"]
+__all__ = ["checked_functions", "named_type", "run_functions"]
 
 _RUN = {
     "bool": cel.Type.BOOL,
@@ -30,9 +38,14 @@ _RUN = {
     "timestamp": cel.Type.TIMESTAMP,
 }
 _OWN = {
+    "Authorizer": "kubernetes.authorization.Authorizer",
     "CIDR": "net.CIDR",
+    "Decision": "kubernetes.authorization.Decision",
+    "GroupCheck": "kubernetes.authorization.GroupCheck",
     "IP": "net.IP",
+    "PathCheck": "kubernetes.authorization.PathCheck",
     "Quantity": "kubernetes.Quantity",
+    "ResourceCheck": "kubernetes.authorization.ResourceCheck",
     "Semver": "kubernetes.Semver",
     "URL": "kubernetes.URL",
 }
@@ -42,7 +55,7 @@ Overload = tuple[str, tuple[str, ...], str]
 
 _FUNCTIONS: tuple[tuple[dict[Overload, Callable[..., Any]], str], ...] = tuple(
     (module.FUNCTIONS, module.__name__)
-    for module in (addresses, lists, quantities, regexes, urls, versions)
+    for module in (addresses, authorizations, lists, quantities, regexes, urls, versions)
 )
 
 
@@ -66,8 +79,8 @@ def checked_functions() -> list[cel.FunctionDecl]:
                 [
                     cel.Overload(
                         f"{name}({','.join(takes)})",
-                        return_type=_type(gives),
-                        parameters=[_type(one) for one in takes],
+                        return_type=named_type(gives),
+                        parameters=[named_type(one) for one in takes],
                         is_member=member,
                     )
                     for member, takes, gives, _ in overloads
@@ -104,7 +117,8 @@ def run_functions() -> list[cel.FunctionDecl]:
     return declared
 
 
-def _type(name: str) -> cel.Type:
+def named_type(name: str) -> cel.Type:
+    """A type by its name, as the language writes it or as Kubernetes' own are called here."""
     if name in _OWN:
         return cel.Type.AbstractType(_OWN[name])
     return cel.Type(name)

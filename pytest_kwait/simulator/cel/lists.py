@@ -40,10 +40,41 @@ def _total(values: list[Any]) -> Any:
     return sum(values)
 
 
+def _index(values: Any, wanted: Any, start: int = 0) -> int:
+    if isinstance(values, list):
+        return next((at for at, value in enumerate(values) if value == wanted), -1)
+    if start < 0:
+        raise ValueError(f"index out of range: {start}")
+    found: int = start if wanted == "" else values.find(wanted, start)
+    return found
+
+
+def _last_index(values: Any, wanted: Any, end: int | None = None) -> int:
+    if isinstance(values, list):
+        places = [at for at, value in enumerate(values) if value == wanted]
+        return places[-1] if places else -1
+    if end is None:
+        end = len(values)
+    if end < 0:
+        raise ValueError(f"index out of range: {end}")
+    found: int = end if wanted == "" else values.rfind(wanted, 0, end + len(wanted))
+    return found
+
+
+_SEARCHES: dict[str, Callable[..., Any]] = {".indexOF": _index, ".lastIndexOF": _last_index}
+"""In the place of `indexOf` and `lastIndexOf`, which the library has for texts alone."""
+
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     **{(".isSorted", (f"list<{kind}>",), "bool"): _is_sorted for kind in _COMPARED},
     **{(".min", (f"list<{kind}>",), kind): _least for kind in _COMPARED},
     **{(".max", (f"list<{kind}>",), kind): _most for kind in _COMPARED},
+    **{
+        (name, (f"list<{kind}>", kind), "int"): run
+        for name, run in _SEARCHES.items()
+        for kind in _COMPARED
+    },
+    **{(name, ("string", "string"), "int"): run for name, run in _SEARCHES.items()},
+    **{(name, ("string", "string", "int"), "int"): run for name, run in _SEARCHES.items()},
     **{(".sum", (f"list<{kind}>",), kind): _total for kind in _SUMMED},
 }
 """By name, types taken and type given."""

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.simulator.cel.authorizations import DECIDES, authorizer_of
+from pytest_kwait.simulator.cel.expressions import EvaluationError, Expression, Invalid, compiled
+
+TYPES = {"authorizer": "Authorizer", "authorizer.requestResource": "ResourceCheck"}
+JANE = {"name": "jane", "groups": ["team"]}
+OWN = {"group": "", "resource": "pods", "subresource": "", "name": "p", "namespace": "n"}
+
+
+class Decider:
+    """Lets everything be, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def __call__(self, check: dict[str, Any]) -> tuple[bool, str]:
+        self.asked.append({key: one for key, one in check.items() if key != "@type"})
+        return True, "because"
+
+    def evaluate(self, text: str) -> Any:
+        token = DECIDES.set(self)
+        try:
+            values = {"authorizer": authorizer_of(JANE, OWN)}
+            return Expression(text, ("authorizer",), "").evaluate(values)
+        finally:
+            DECIDES.reset(token)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("authorizer.path('/x')", {"user": JANE, "path": "/x"}),
+        (
+            "authorizer.group('apps').resource('deployments')",
+            {"user": JANE, "group": "apps", "resource": "deployments"},
+        ),
+        (
+            "authorizer.group('').resource('pods').subresource('log').namespace('n').name('p')",
+            {"user": JANE, **OWN, "subresource": "log"},
+        ),
+        ("authorizer.requestResource", {"user": JANE, **OWN}),
+        (
+            "authorizer.serviceAccount('n', 'a').path('/x')",
+            {
+                "user": {
+                    "name": "system:serviceaccount:n:a",
+                    "groups": [
+                        "system:serviceaccounts",
+                        "system:serviceaccounts:n",
+                        "system:authenticated",
+                    ],
+                },
+                "path": "/x",
+            },
+        ),
+    ],
+)
+def test_what_is_asked(text: str, asked: dict[str, Any]) -> None:
+    decider = Decider()
+    decision = f"{text}.check('get')"
+    whole = f"{decision}.allowed() && {decision}.reason() == 'because' && !{decision}.errored()"
+    assert compiled(whole, TYPES).result == "BOOL"
+    assert decider.evaluate(whole) is True
+    assert decider.asked[0] == {**asked, "verb": "get"}
+
+
+def test_a_path_is_never_empty() -> None:
+    with pytest.raises(EvaluationError, match=r"^path must not be empty$"):
+        Decider().evaluate("authorizer.path('').check('get').allowed()")
+
+
+def test_a_group_can_do_nothing() -> None:
+    with pytest.raises(Invalid) as refused:
+        compiled("authorizer.group('').check('x').allowed()", TYPES)
+    assert str(refused.value) == (
+        "ERROR: <input>:1:27: found no matching overload for 'check' applied to "
+        "'kubernetes.authorization.GroupCheck.(string)'\n"
+        " | authorizer.group('').check('x').allowed()\n"
+        " | ..........................^"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("['a', 'b', 'a'].indexOf('a')", 0),
+        ("['a', 'b', 'a'].lastIndexOf('a')", 2),
+        ("[1, 2].indexOf(3)", -1),
+        ("'abcb'.indexOf('b')", 1),
+        ("'abcb'.indexOf('b', 2)", 3),
+        ("'abcb'.lastIndexOf('b')", 3),
+        ("'abcb'.lastIndexOf('b', 2)", 1),
+        ("'abc'.indexOf('')", 0),
+        ("'a.indexOf(b)'.indexOf('indexOf(')", 2),
+    ],
+)
+def test_places(text: str, value: int) -> None:
+    assert compiled(text, {}).evaluate({}) == value
