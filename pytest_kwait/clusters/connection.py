@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clusters.faults import FaultPlace, Faults
     from pytest_kwait.clusters.kubeconfig import Target
+    from pytest_kwait.clusters.pod_rules import PodRules
 
 __all__ = ["ConnectedCluster"]
 
@@ -90,6 +91,29 @@ class ConnectedCluster:
             return FaultPlace() if self.fault_place is None else self.fault_place()
 
         return Faults(lambda: self._session, self.server, place)
+
+    def pods(
+        self,
+        *,
+        label: str = "",
+        name: str = "",
+        container: str = "",
+        namespace: str | None = None,
+    ) -> PodRules:
+        """Say what containers do instead of their commands, on an embedded cluster.
+
+        Args:
+            label: of pods that this selector selects, as `app=web`; empty for all.
+            name: of the pod of that name; empty for all.
+            container: of the container of that name; empty for all.
+            namespace: of pods there; the test's by default.
+
+        Raises:
+            InvalidArgument: `label` is no selector.
+        """
+        from pytest_kwait.clusters.pod_rules import rules_for
+
+        return rules_for(self.faults, label, name, container, namespace)
 
     def client(self) -> ApiClient:
         """Make a new official client for the cluster.

@@ -238,6 +238,15 @@ class Faults:
         which = {} if container is None else {"container": container}
         self._desk.make({"kind": "out-of-memory", **asked, **which})
 
+    def rule(self, asked: dict[str, Any], namespace: str | None) -> Fault:
+        """Make a rule for pods; what `kwait_cluster.pods(…)` does.
+
+        Args:
+            asked: what it says.
+            namespace: of the pods; None for the test's.
+        """
+        return self._desk.make({**asked, "namespace": self._namespace(namespace)})
+
     # -- nodes and time: everybody feels these
 
     def partition_node(self, node: str) -> Fault:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.faults import Faults
+    from pytest_kwait.clusters.pod_rules import PodRules
     from pytest_kwait.clusters.simulator_process import Timing
 
 __all__ = ["PROVIDERS", "Cluster", "Provider", "choose", "connect"]
@@ -60,6 +61,17 @@ class Cluster(Protocol):
     @property
     def faults(self) -> Faults:
         """What can be broken in it, where it is an embedded one."""
+        ...
+
+    def pods(
+        self,
+        *,
+        label: str = "",
+        name: str = "",
+        container: str = "",
+        namespace: str | None = None,
+    ) -> PodRules:
+        """Say what containers do instead of their commands, where it is an embedded one."""
         ...
 
     def client(self) -> ApiClient:

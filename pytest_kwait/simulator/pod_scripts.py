@@ -14,14 +14,26 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.wait.durations import to_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.selectors import LabelSelector
 
-__all__ = ["EMPTY", "Script", "ScriptError", "ScriptRule", "ScriptRules", "parse_script"]
+__all__ = [
+    "EMPTY",
+    "MOST_CODE",
+    "Script",
+    "ScriptError",
+    "ScriptRule",
+    "ScriptRules",
+    "parse_script",
+    "script_of",
+]
 
 _DURATION = "a duration as 500ms, 3s or 1m30s"
 _WORDS = {"start": "never", "ready": "never", "run": "forever"}
-_MOST_CODE = 255
+MOST_CODE = 255
+"""The largest exit code."""
 
 
 class ScriptError(ValueError):
@@ -102,12 +114,29 @@ def parse_script(text: str) -> Script:
     return replace(EMPTY, **found)  # type: ignore[arg-type]  # each has its field's type
 
 
+def script_of(said: Mapping[str, object]) -> Script:
+    """Return the script that a rule says by its keys; durations may be numbers there.
+
+    Raises:
+        ScriptError: it says something that no script has.
+    """
+    found: dict[str, object] = {}
+    for key, value in said.items():
+        if key == "log" and isinstance(value, list):
+            found[key] = tuple(str(line) for line in value)
+        elif key in Script.__slots__ and isinstance(value, str | int | float):
+            found[key] = _value(key, str(value))
+        else:
+            raise ScriptError(f"{key}={value!r} is nothing that a script has")
+    return replace(EMPTY, **found)  # type: ignore[arg-type]  # each has its field's type
+
+
 def _value(key: str, value: str) -> object:
     if key in ("pull", "start", "ready", "run"):
         return _seconds(key, value)
     if key == "exit":
-        if not (value.isascii() and value.isdigit() and int(value) <= _MOST_CODE):
-            raise ScriptError(f"exit={value!r} is no whole number from 0 to {_MOST_CODE}")
+        if not (value.isascii() and value.isdigit() and int(value) <= MOST_CODE):
+            raise ScriptError(f"exit={value!r} is no whole number from 0 to {MOST_CODE}")
         return int(value)
     if not value:
         raise ScriptError(f"{key.replace('_', '-')} is empty: give a text, or leave it out")

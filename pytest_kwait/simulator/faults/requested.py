@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.faults.board import PullFault
 from pytest_kwait.simulator.faults.request_faults import RequestFault, Scope
+from pytest_kwait.simulator.pod_scripts import ScriptError, ScriptRule, script_of
+from pytest_kwait.simulator.selectors import parse_labels
 from pytest_kwait.simulator.status_error import bad_request
 
 if TYPE_CHECKING:
@@ -160,6 +162,24 @@ def _jump(api: ClusterApi, asked: Obj) -> Record:
     return api.faults.add(asked["holder"], lambda: api.clock.jump(-seconds))
 
 
+def _script(api: ClusterApi, asked: Obj) -> Record:
+    """A rule for containers, which is no fault but ends as one."""
+    try:
+        script = script_of(asked.get("script", {}))
+    except ScriptError as error:
+        raise bad_request(f"script: {error}") from None
+    label = asked.get("label", "")
+    rule = ScriptRule(
+        asked.get("namespace", ""),
+        parse_labels(label) if label else None,
+        asked.get("pod", ""),
+        asked.get("container", ""),
+        script,
+    )
+    api.scripts.add(rule)
+    return api.faults.add(asked["holder"], lambda: api.scripts.remove(rule))
+
+
 def _nothing() -> None:
     """What was done cannot be taken back, and need not."""
 
@@ -175,5 +195,9 @@ _KINDS: _MAKERS = {
     "dead-kubelet": (lambda api, asked: _outage(api, asked, dead=True), {"node": str}),
     "pressure": (_pressure, {"node": str, "resource": str}),
     "out-of-memory": (_out_of_memory, {"namespace": str, "pod": str, "container": str}),
+    "script": (
+        _script,
+        {"namespace": str, "label": str, "pod": str, "container": str, "script": dict},
+    ),
     "clock-jump": (_jump, {"seconds": float}),
 }

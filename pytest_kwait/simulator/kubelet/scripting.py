@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.events import WARNING
-from pytest_kwait.simulator.pod_scripts import EMPTY, Script, ScriptError, parse_script
+from pytest_kwait.simulator.pod_scripts import EMPTY, MOST_CODE, Script, ScriptError, parse_script
 from pytest_kwait.wait.durations import to_seconds
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _KWOK = ".stage.kwok.x-k8s.io"
 _FAILED = f"pod-container-running-failed{_KWOK}"
 # What KWOK's stages are called, and what of a script their delays are.
 _STAGES = {"pod-create": "start", "pod-ready": "ready", "pod-complete": "run"}
-_MOST_CODE = 255
 
 
 def script_keys(pod: Obj) -> dict[str, str]:
@@ -145,8 +144,8 @@ class Scripting:
         if keys.get(_FAILED) != "true" or worker.deleted:
             return
         code = keys.get(f"{_FAILED}/exit-code", "1")
-        if not (code.isascii() and code.isdigit() and int(code) <= _MOST_CODE):
-            why = f"{code!r} is no whole number from 0 to {_MOST_CODE}"
+        if not (code.isascii() and code.isdigit() and int(code) <= MOST_CODE):
+            why = f"{code!r} is no whole number from 0 to {MOST_CODE}"
             self._tell(f"annotation {_FAILED}/exit-code", why)
             code = "1"
         names = [one["name"] for one in worker.pod["spec"]["containers"]]

@@ -1,0 +1,62 @@
+"""What containers do instead of their commands, for as long as a test lasts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.raising import raises
+from pytest_kwait import WaitFailed, WaitTimeout
+from pytest_kwait.errors import ClusterError
+
+if TYPE_CHECKING:
+    from pytest_kwait import Bench
+
+Obj = dict[str, Any]
+
+
+def app(**spec: Any) -> Obj:
+    """A pod whose program nobody runs here."""
+    container = {"name": "app", "image": "example.com/app:1"}
+    metadata = {"name": "p", "labels": {"app": "web"}}
+    whole = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
+
+
+@pytest.fixture(autouse=True)
+def embedded(request: pytest.FixtureRequest, kwait: Bench) -> None:
+    real = "real" in request.node.name
+    if (kwait.cluster.provider == "embedded") == real:
+        pytest.skip("rules for pods are the embedded cluster's")
+
+
+def test_a_rule_says_when_and_how_containers_end(kwait: Bench) -> None:
+    kwait.cluster.pods(label="app=web").run(for_="500ms", exit=3, message="no database")
+    kwait.create(app(restartPolicy="Never"))
+    pod = kwait.wait_for("pod/p", "jsonpath={.status.phase}=Failed")
+    ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["message"]) == (3, "no database")
+
+
+def test_a_wait_sees_an_image_that_cannot_be_pulled(kwait: Bench) -> None:
+    kwait.cluster.pods(name="p").pull_error("manifest unknown")
+    kwait.create(app())
+    with raises(WaitFailed, match="manifest unknown"):
+        kwait.wait_for("pod/p", "condition=Ready", grace="1s", timeout="60s")
+
+
+def test_a_rule_ends_with_its_block(kwait: Bench) -> None:
+    with kwait.cluster.pods(label="app=web").never_ready():
+        kwait.create(app())
+        kwait.wait_for("pod/p", "jsonpath={.status.phase}=Running")
+        with raises(WaitTimeout, match="did not have condition Ready=True"):
+            kwait.wait_for("pod/p", "condition=Ready", timeout="2s")
+    kwait.delete("pod/p")
+    kwait.create(app())
+    kwait.wait_for("pod/p", "condition=Ready")
+
+
+def test_a_real_cluster_refuses(kwait: Bench) -> None:
+    with raises(ClusterError, match="faults are made on the embedded cluster alone"):
+        kwait.cluster.pods(label="app=web").crash_loop()
