@@ -155,7 +155,8 @@ def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
         VolumeProtection(api)
         VolumeExpansion(api)
 
-    _with_any(api, ("persistentvolumeclaims", "persistentvolumes"), volumes)
+    attributes = "volumeattributesclasses.storage.k8s.io"
+    _with_any(api, ("persistentvolumeclaims", "persistentvolumes", attributes), volumes)
     _with_any(api, ("daemonsets.apps", "statefulsets.apps"), sets)
     _with_any(api, ("services", "endpoints"), endpoints)
     _with_any(api, ("cronjobs.batch",), cron_jobs)

@@ -194,6 +194,15 @@ def test_a_class_of_attributes_stays_while_a_claim_names_it(cluster: Cluster) ->
     assert cluster.api.find(classes, "fast") is None
 
 
+def test_a_class_of_attributes_that_nobody_names_goes_at_once(cluster: Cluster) -> None:
+    classes = "volumeattributesclasses.storage.k8s.io"
+    made = {"metadata": {"name": "fast"}, "driverName": "d", "parameters": {"a": "b"}}
+    cluster.api.create(classes, made)
+    cluster.api.delete(classes, "fast")
+    cluster.run(5)
+    assert cluster.api.find(classes, "fast") is None
+
+
 def test_a_volume_that_is_kept_is_released_and_given_to_nobody(cluster: Cluster) -> None:
     _volume(cluster)
     cluster.run(1)
