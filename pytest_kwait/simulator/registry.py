@@ -107,6 +107,8 @@ class Registry:
         self._built_in: set[str] = set()
         self.elsewhere: dict[tuple[str, str], Obj] = {}
         """The APIServices of groups and versions that others serve."""
+        self.discovered: dict[tuple[str, str], list[Obj]] = {}
+        """What those have said that they serve, in the aggregated form."""
         for group_version, entries in data["resources"].items():
             group, _, version = group_version.rpartition("/")
             self._built_in.add(group)

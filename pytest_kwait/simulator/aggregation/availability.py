@@ -127,11 +127,13 @@ class RemoteServices:
 
     Args:
         api: the cluster.
-        ask: asks a service, and tells the verdict; may take its time.
+        ask: asks a service, and tells the verdict and what it serves; may take its time.
     """
 
     def __init__(
-        self, api: ClusterApi, ask: Callable[[Backend, Obj, Callable[[Verdict], None]], None]
+        self,
+        api: ClusterApi,
+        ask: Callable[[Backend, Obj, Callable[[Verdict, list[Obj] | None], None]], None],
     ) -> None:
         self._api = api
         self._ask = ask
@@ -145,6 +147,7 @@ class RemoteServices:
         key = (spec.get("group", ""), spec["version"])
         if change == "DELETED":
             self._api.kinds.elsewhere.pop(key, None)
+            self._api.kinds.discovered.pop(key, None)
             self._queue.forget(name_of(new))
         elif spec.get("service") is not None:
             self._api.kinds.elsewhere[key] = new
@@ -166,9 +169,15 @@ class RemoteServices:
         if verdict is not None or backend is None:
             self._say(name, verdict or LOCAL)
         else:
-            self._ask(backend, obj, lambda found: self._answered(name, found))
+            self._ask(backend, obj, lambda *found: self._answered(name, *found))
 
-    def _answered(self, name: str, verdict: Verdict) -> None:
+    def _answered(self, name: str, verdict: Verdict, resources: list[Obj] | None) -> None:
+        obj = self._api.find(_SERVICES, name)
+        if obj is not None:
+            key = (obj["spec"].get("group", ""), obj["spec"]["version"])
+            self._api.kinds.discovered.pop(key, None)
+            if resources is not None:
+                self._api.kinds.discovered[key] = resources
         self._say(name, verdict)
         if verdict[0] != "Passed":
             self._queue.add_after(name, _AGAIN)

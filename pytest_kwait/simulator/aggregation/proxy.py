@@ -10,10 +10,13 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+import msgspec
 from aiohttp import web
 
 from pytest_kwait.simulator.admission.webhook_calls import why_unanswered
 from pytest_kwait.simulator.aggregation.availability import Backend, backend_of
+from pytest_kwait.simulator.aggregation.metrics import METRICS_SERVICE, serve_metrics
+from pytest_kwait.simulator.http.discovery import aggregated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,14 +40,18 @@ _OWN = frozenset(
 _tasks: set[asyncio.Task[None]] = set()
 
 
-def ask(backend: Backend, obj: Obj, tell: Callable[[tuple[str, str]], None]) -> None:
+def ask(
+    backend: Backend, obj: Obj, tell: Callable[[tuple[str, str], list[Obj] | None], None]
+) -> None:
     """Ask a backend for what it serves, and tell the verdict later."""
     task = asyncio.get_running_loop().create_task(_check(backend, obj, tell))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
 
 
-async def _check(backend: Backend, obj: Obj, tell: Callable[[tuple[str, str]], None]) -> None:
+async def _check(
+    backend: Backend, obj: Obj, tell: Callable[[tuple[str, str], list[Obj] | None], None]
+) -> None:
     spec = obj["spec"]
     url = f"{backend.url}/apis/{spec['group']}/{spec['version']}"
     limit = aiohttp.ClientTimeout(total=_CHECK_SECONDS)
@@ -53,20 +60,34 @@ async def _check(backend: Backend, obj: Obj, tell: Callable[[tuple[str, str]], N
             aiohttp.ClientSession(timeout=limit) as session,
             session.get(url, ssl=backend.trust(), server_hostname=backend.name) as answer,
         ):
-            await answer.read()
+            body = await answer.read()
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError, ssl.SSLError) as error:
         why = f'Get "{url}": {why_unanswered(error, url)}'
-        tell(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"))
+        tell(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"), None)
         return
     if 200 <= answer.status < 300:
-        tell(("Passed", "all checks passed"))
+        tell(("Passed", "all checks passed"), _resources(body, spec["group"], spec["version"]))
     else:
         why = f"bad status from {url}: {answer.status}"
-        tell(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"))
+        tell(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"), None)
+
+
+def _resources(body: bytes, group: str, version: str) -> list[Obj] | None:
+    """What a list of resources has; None for what is none."""
+    try:
+        listed = msgspec.json.decode(body)
+    except ValueError:
+        return None
+    entries = listed.get("resources") if isinstance(listed, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        return None
+    return aggregated(entries, group, version)
 
 
 async def serve_elsewhere(api: ClusterApi, request: ApiRequest, obj: Obj) -> web.StreamResponse:
     """Hand a request on, with who makes it; 503 as long as nobody is there."""
+    if obj is METRICS_SERVICE:
+        return serve_metrics(api, request)
     conditions = (obj.get("status") or {}).get("conditions") or ()
     backend = backend_of(api, obj)
     if backend is None or not any(one["status"] == "True" for one in conditions):

@@ -28,6 +28,7 @@ from pytest_kwait.simulator.controllers.replica_sets import (
 )
 from pytest_kwait.simulator.controllers.resource_quotas import ResourceQuotas
 from pytest_kwait.simulator.controllers.scheduler import Scheduler
+from pytest_kwait.simulator.controllers.usage import says_what_it_uses
 from pytest_kwait.simulator.controllers.volumes.ephemeral import EphemeralVolumes
 from pytest_kwait.simulator.kubelet import start_kubelets
 from pytest_kwait.simulator.objects import clone
@@ -104,6 +105,13 @@ def _register_groups(api: ClusterApi) -> None:
         RemoteServices(api, ask)
 
     LocalServices(api)
+
+    def metrics() -> None:
+        from pytest_kwait.simulator.aggregation.metrics import begin_metrics
+
+        begin_metrics(api)
+
+    _with_any(api, ("pods",), metrics, says_what_it_uses)
     _with_any(
         api,
         ("apiservices.apiregistration.k8s.io",),

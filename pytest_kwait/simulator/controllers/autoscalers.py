@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: within their bounds at once, beyond that as without a metrics server.
+"""HorizontalPodAutoscalers: within their bounds at once, beyond that as metrics ask for.
 
 Source: kube-controller-manager, podautoscaler/horizontal.go, `reconcileAutoscaler`.
 """
@@ -11,18 +11,22 @@ from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.scales import read_scale, replicas_path
+from pytest_kwait.simulator.selectors import parse_labels
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.controllers.autoscaler_metrics import Reading
+    from pytest_kwait.simulator.controllers.scaling_pace import Memory
     from pytest_kwait.simulator.registry import Kind
 
 __all__ = ["Autoscalers", "metric_refusal"]
 
 _AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 _KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
+_CURRENT = "Current number of replicas"
 # Seconds between two looks; upstream, `horizontal-pod-autoscaler-sync-period`.
 _PERIOD = 15.0
 _NO_METRICS = (
@@ -31,21 +35,28 @@ _NO_METRICS = (
 )
 
 
-def metric_refusal(metric: Obj) -> tuple[str, str, str]:
-    """Return reason, text and summary of a metric that no server measures."""
+def metric_refusal(metric: Obj, fault: str = "") -> tuple[str, str, str]:
+    """Return reason, text and summary of a metric that says nothing.
+
+    Args:
+        metric: the metric.
+        fault: why; empty where no server measures it.
+    """
     kind = metric["type"]
     if kind in ("Resource", "ContainerResource"):
         source = metric["resource" if kind == "Resource" else "containerResource"]
         name = source["name"]
         wanted = "utilization" if "averageUtilization" in source["target"] else "usage"
-        why = f"failed to get {name} {wanted}: unable to get metrics for resource {name}: "
-        why += _NO_METRICS
+        fault = fault or f"unable to get metrics for resource {name}: {_NO_METRICS}"
+        why = f"failed to get {name} {wanted}: {fault}"
         what = "resource" if kind == "Resource" else "container resource"
         return f"FailedGet{kind}Metric", why, f"failed to get {name} {what} metric value: {why}"
     name = (metric.get(kind[0].lower() + kind[1:]) or {}).get("metric", {}).get("name", "")
     api = "external" if kind == "External" else "custom"
-    why = f"unable to get metric {name}: unable to fetch metrics from {api} metrics API: "
-    why += f"no {api} metrics API registered"
+    fault = (
+        fault or f"unable to fetch metrics from {api} metrics API: no {api} metrics API registered"
+    )
+    why = f"unable to get metric {name}: {fault}"
     return f"FailedGet{kind}Metric", why, f"failed to get {kind.lower()} metric value: {why}"
 
 
@@ -59,6 +70,7 @@ class Autoscalers:
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "horizontal-pod-autoscaler")
+        self._memories: dict[str, Memory] = {}
         self._queue: Workqueue[str] = Workqueue(
             api.clock, self._sync, "horizontal-pod-autoscaler-controller"
         )
@@ -67,6 +79,7 @@ class Autoscalers:
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
         if change == "DELETED":
             self._queue.forget(key_of(new))
+            self._memories.pop(uid_of(new), None)
         elif old is None:
             self._queue.add_after(key_of(new), _PERIOD)
 
@@ -106,12 +119,49 @@ class Autoscalers:
             self._say(obj, "ScalingActive", "False", "ScalingDisabled", text)
             status.update(currentReplicas=0, desiredReplicas=0)
         elif current > most:
-            self._scale(obj, kind, target, current, most, "above Spec.MaxReplicas")
+            self._scale(obj, kind, target, current, most, f"{_CURRENT} above Spec.MaxReplicas")
         elif current < least:
-            self._scale(obj, kind, target, current, least, "below Spec.MinReplicas")
-        else:
+            self._scale(obj, kind, target, current, least, f"{_CURRENT} below Spec.MinReplicas")
+        elif spec.get("metrics"):
             status["currentReplicas"] = current
-            self._measure(obj)
+            self._follow(obj, kind, target, current)
+
+    def _follow(self, obj: Obj, kind: Kind, target: Obj, current: int) -> None:
+        """Scale as the metrics ask for.
+
+        Source: horizontal.go, `reconcileAutoscaler`, `computeReplicasForMetrics`.
+        """
+        proposal = self._measure(obj, self._pods(kind, target), current)
+        if proposal is None:
+            return
+        from pytest_kwait.simulator.controllers.scaling_pace import Memory, paced, settled
+
+        wish, metric = proposal
+        spec, now = obj["spec"], self._api.clock.time()
+        memory = self._memories.setdefault(uid_of(obj), Memory())
+        behavior, bounds = (
+            spec.get("behavior") or {},
+            (spec.get("minReplicas", 1), spec["maxReplicas"]),
+        )
+        why = f"{metric} above target" if wish > current else "All metrics below target"
+        scale = self._api.clock.scale
+        agreed, reason, text = settled(memory, behavior, now, current, wish, scale)
+        self._say(obj, "AbleToScale", "True", reason, text)
+        wanted, reason, text = paced(memory, behavior, now, current, agreed, bounds)
+        limited = "False" if reason == "DesiredWithinRange" else "True"
+        self._say(obj, "ScalingLimited", limited, reason, text)
+        obj["status"]["desiredReplicas"] = wanted
+        if wanted != current and self._scale(obj, kind, target, current, wanted, why):
+            memory.note(now, wanted - current)
+
+    def _pods(self, kind: Kind, target: Obj) -> list[Obj]:
+        text = read_scale(kind, target)["status"].get("selector", "")
+        selector = parse_labels(text)
+        return [
+            pod
+            for pod in self._api.list("pods", namespace_of(target))
+            if selector.matches(pod["metadata"].get("labels") or {})
+        ]
 
     def _target(self, obj: Obj) -> tuple[Kind, Obj]:
         reference = obj["spec"]["scaleTargetRef"]
@@ -123,9 +173,10 @@ class Autoscalers:
         return kind, self._api.get(kind.bucket, reference["name"], namespace_of(obj))
 
     def _scale(
-        self, obj: Obj, kind: Kind, target: Obj, current: int, wanted: int, why: str
-    ) -> None:
-        status, reason = obj["status"], f"Current number of replicas {why}"
+        self, obj: Obj, kind: Kind, target: Obj, current: int, wanted: int, reason: str
+    ) -> bool:
+        """Have the target scaled; whether that went well."""
+        status = obj["status"]
 
         def resize(changed: Obj) -> None:
             *parents, field = replicas_path(kind)
@@ -142,30 +193,59 @@ class Autoscalers:
             text = f"the HPA controller was unable to update the target scale: {error.message}"
             self._say(obj, "AbleToScale", "False", "FailedUpdateScale", text)
             status["currentReplicas"] = current
-            return
+            return False
         text = f"the HPA controller was able to update the target scale to {wanted}"
         self._say(obj, "AbleToScale", "True", "SucceededRescale", text)
         message = f"New size: {wanted}; reason: {reason}"
         self._tell(obj, NORMAL, "SuccessfulRescale", message)
         status.update(currentReplicas=current, desiredReplicas=wanted)
         status["lastScaleTime"] = self._api.clock.stamp()
+        return True
 
-    def _measure(self, obj: Obj) -> None:
-        """Say of each metric that nobody measures it."""
-        metrics = obj["spec"].get("metrics") or []
-        first = None
+    def _measure(self, obj: Obj, pods: list[Obj], current: int) -> tuple[int, str] | None:
+        """Return how many replicas the metrics ask for, and which one; None for no answer."""
+        metrics = obj["spec"]["metrics"]
+        first: tuple[str, str, str] | None = None
+        most: tuple[int, str] | None = None
+        failed = 0
+        shown: list[Obj] = []
         for metric in metrics:
-            reason, why, summary = metric_refusal(metric)
-            first = first or (reason, why, summary)
-            self._tell(obj, WARNING, reason, why)
-        if first is None:
-            return
-        reason, why, summary = first
-        text = f"the HPA was unable to compute the replica count: {why}"
-        self._say(obj, "ScalingActive", "False", reason, text)
-        count = len(metrics)
-        text = f"invalid metrics ({count} invalid out of {count}), first error is: {summary}"
-        self._tell(obj, WARNING, "FailedComputeMetricsReplicas", text)
+            reading, refusal = self._read(obj, metric, pods, current)
+            if reading is None:
+                failed += 1
+                first = first or refusal
+                self._tell(obj, WARNING, *refusal[:2])
+                shown.append({"type": ""})
+                continue
+            shown.append(reading.status)
+            if most is None or reading.replicas > most[0]:
+                most = (reading.replicas, reading.name)
+        obj["status"]["currentMetrics"] = shown
+        if first is not None and (most is None or most[0] < current):
+            reason, why, summary = first
+            text = f"the HPA was unable to compute the replica count: {why}"
+            self._say(obj, "ScalingActive", "False", reason, text)
+            count = f"{failed} invalid out of {len(metrics)}"
+            text = f"invalid metrics ({count}), first error is: {summary}"
+            self._tell(obj, WARNING, "FailedComputeMetricsReplicas", text)
+            return None
+        if most is not None:
+            text = "the HPA was able to successfully calculate a replica count from "
+            self._say(obj, "ScalingActive", "True", "ValidMetricFound", text + most[1])
+        return most
+
+    def _read(
+        self, obj: Obj, metric: Obj, pods: list[Obj], current: int
+    ) -> tuple[Reading | None, tuple[str, str, str]]:
+        """Return what a metric says, or reason, text and summary of why it says nothing."""
+        from pytest_kwait.simulator.controllers.autoscaler_metrics import read_metric
+        from pytest_kwait.simulator.controllers.replica_counts import MetricError
+
+        try:
+            reading = read_metric(self._api, obj, metric, pods, current)
+        except MetricError as error:
+            return None, metric_refusal(metric, str(error))
+        return reading, metric_refusal(metric)
 
     def _say(self, obj: Obj, kind: str, value: str, reason: str, message: str) -> None:
         conditions = obj["status"].setdefault("conditions", [])

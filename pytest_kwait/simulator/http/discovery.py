@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind, Registry, SubResource
 
-__all__ = ["groups", "serve_discovery"]
+__all__ = ["aggregated", "groups", "serve_discovery"]
 
 
 def serve_discovery(request: ApiRequest, kinds: Registry) -> web.Response | None:
@@ -166,9 +166,13 @@ def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response
         versions = []
         for entry in group["versions"]:
             served = kinds.served(group["name"], entry["version"]) or {}
-            if (group["name"], entry["version"]) in kinds.elsewhere:
-                # What others serve is asked of them, version by version.
-                versions.append({"version": entry["version"], "freshness": "Stale"})
+            key = (group["name"], entry["version"])
+            if key in kinds.elsewhere:
+                found = kinds.discovered.get(key)
+                told: Obj = {"freshness": "Stale"}
+                if found is not None:
+                    told = {"resources": found, "freshness": "Current"}
+                versions.append({"version": entry["version"], **told})
                 continue
             versions.append(
                 {
@@ -221,6 +225,36 @@ def _aggregate(kind: Kind) -> Obj:
             for sub in kind.subresources.values()
         ]
     return entry
+
+
+def aggregated(listed: list[Obj], group: str, version: str) -> list[Obj]:
+    """The resources of an APIResourceList in the aggregated form.
+
+    Args:
+        listed: its entries.
+        group: of those that name none.
+        version: the same.
+    """
+    found: dict[str, Obj] = {}
+    for one in listed:
+        name, _, sub = str(one.get("name", "")).partition("/")
+        kind = {
+            "group": one.get("group") or group,
+            "version": one.get("version") or version,
+            "kind": one.get("kind", ""),
+        }
+        entry: Obj = {"responseKind": kind, "verbs": one.get("verbs") or []}
+        if sub:
+            of = found.setdefault(name, {"resource": name})
+            of.setdefault("subresources", []).append({"subresource": sub, **entry})
+            continue
+        entry["scope"] = "Namespaced" if one.get("namespaced") else "Cluster"
+        entry["singularResource"] = one.get("singularName", "")
+        for field in ("shortNames", "categories"):
+            if one.get(field):
+                entry[field] = one[field]
+        found.setdefault(name, {"resource": name}).update(entry)
+    return [*found.values()]
 
 
 def _response_kind(kind: Kind, shown: Kind | SubResource) -> Obj:

@@ -115,7 +115,7 @@ def test_what_is_wrong_with_a_service(
 
 def test_who_answers_is_available() -> None:
     api = new_cluster()
-    asked: list[tuple[Backend, Callable[[tuple[str, str]], None]]] = []
+    asked: list[tuple[Backend, Callable[..., None]]] = []
     RemoteServices(api, lambda backend, _, tell: asked.append((backend, tell)))
     api.create(SERVICES, service())
     run(api)
@@ -127,10 +127,12 @@ def test_who_answers_is_available() -> None:
     run(api)
     ((backend, tell),) = asked
     assert (backend.url, backend.name) == ("https://there.example:443", "far.default.svc")
-    tell(("FailedDiscoveryCheck", "not yet"))
+    tell(("FailedDiscoveryCheck", "not yet"), None)
     assert condition(api) == ("False", "FailedDiscoveryCheck", "not yet")
     run(api, 6)
-    asked[1][1](("Passed", "all checks passed"))
+    asked[1][1](("Passed", "all checks passed"), [])
     assert condition(api) == ("True", "Passed", "all checks passed")
+    assert api.kinds.discovered == {("a.example", "v1"): []}
     api.delete(SERVICES, "v1.a.example")
-    assert api.kinds.elsewhere == {}
+    assert not api.kinds.elsewhere
+    assert not api.kinds.discovered

@@ -129,3 +129,194 @@ def test_other_metrics_have_no_server_either() -> None:
         " metrics API registered"
     )
     assert summary == f"failed to get pods metric value: {why}"
+
+
+_USAGE = "metrics.kwait.dev/usage"
+_VALUES = "metrics.kwait.dev/values"
+
+
+def _annotate(cluster: Cluster, resource: str, name: str, **values: str) -> None:
+    def annotate(obj: Obj) -> None:
+        obj["metadata"].setdefault("annotations", {}).update(values)
+
+    cluster.change(resource, name, annotate)
+
+
+def _run_set(cluster: Cluster, replicas: int, **spec: Any) -> None:
+    """Replicas that have run for a while, and their autoscaler."""
+    labels = {"matchLabels": {"app": "web"}}
+    container = {"resources": {"requests": {"cpu": "100m"}}}
+    pod = template("sleep", "9999", container=container)
+    cluster.create(_SETS, "r", {"replicas": replicas, "selector": labels, "template": pod})
+    cluster.run(10)
+    target = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r"}
+    wanted = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 10, "metrics": [_CPU]}
+    cluster.create(_AUTOSCALERS, "a", {**wanted, **spec})
+
+
+def _use(cluster: Cluster, **annotations: str) -> None:
+    for pod in cluster.every("pods"):
+        _annotate(cluster, "pods", pod["metadata"]["name"], **annotations)
+
+
+def _replicas(cluster: Cluster) -> int:
+    return int(cluster.get(_SETS, "r")["spec"]["replicas"])
+
+
+def _messages(cluster: Cluster) -> dict[str, str]:
+    found = cluster.get(_AUTOSCALERS, "a")["status"]["conditions"]
+    return {one["type"]: one["message"] for one in found}
+
+
+def test_usage_above_the_target_scales_up(cluster: Cluster) -> None:
+    _run_set(cluster, 2)
+    _use(cluster, **{_USAGE: "cpu=75m"})
+    cluster.run(16)
+    assert _replicas(cluster) == 3
+    obj = cluster.get(_AUTOSCALERS, "a")
+    assert conditions(obj) == {
+        "AbleToScale": "True SucceededRescale",
+        "ScalingActive": "True ValidMetricFound",
+        "ScalingLimited": "False DesiredWithinRange",
+    }
+    assert _messages(cluster)["ScalingActive"] == (
+        "the HPA was able to successfully calculate a replica count from cpu resource utilization"
+        " (percentage of request)"
+    )
+    assert _told(cluster) == [
+        "New size: 3; reason: cpu resource utilization (percentage of request) above target"
+    ]
+    assert obj["status"]["currentMetrics"] == [
+        {
+            "type": "Resource",
+            "resource": {
+                "name": "cpu",
+                "current": {"averageUtilization": 75, "averageValue": "75m"},
+            },
+        }
+    ]
+
+
+@pytest.mark.parametrize("used", ["cpu=54m", "cpu=46m"])
+def test_near_enough_is_left_alone(cluster: Cluster, used: str) -> None:
+    _run_set(cluster, 2)
+    _use(cluster, **{_USAGE: used})
+    cluster.run(40)
+    assert _replicas(cluster) == 2
+    assert conditions(cluster.get(_AUTOSCALERS, "a"))["AbleToScale"] == "True ReadyForNewScale"
+
+
+def test_a_tolerance_of_its_own(cluster: Cluster) -> None:
+    _run_set(cluster, 2, behavior={"scaleUp": {"tolerance": "500m"}})
+    _use(cluster, **{_USAGE: "cpu=74m"})
+    cluster.run(40)
+    assert _replicas(cluster) == 2
+
+
+def test_it_shrinks_once_five_minutes_agree(cluster: Cluster) -> None:
+    _run_set(cluster, 4)
+    _use(cluster, **{_USAGE: "cpu=50m"})
+    cluster.run(16)
+    _use(cluster, **{_USAGE: "cpu=10m"})
+    cluster.run(200)
+    assert _replicas(cluster) == 4
+    assert _messages(cluster)["AbleToScale"] == (
+        "recent recommendations were higher than current one, applying the highest recent"
+        " recommendation"
+    )
+    cluster.run(130)
+    assert _replicas(cluster) == 1
+    assert _told(cluster)[-1] == "New size: 1; reason: All metrics below target"
+
+
+def test_it_grows_no_faster_than_it_may(cluster: Cluster) -> None:
+    _run_set(cluster, 3)
+    _use(cluster, **{_USAGE: "cpu=900m"})
+    cluster.run(16)
+    assert _replicas(cluster) == 6
+    assert _messages(cluster)["ScalingLimited"] == (
+        "the desired replica count is increasing faster than the maximum scale rate"
+    )
+
+
+def test_policies_pace_it(cluster: Cluster) -> None:
+    up = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}
+    _run_set(cluster, 2, behavior={"scaleUp": up})
+    _use(cluster, **{_USAGE: "cpu=900m"})
+    cluster.run(16)
+    assert _replicas(cluster) == 3
+    cluster.run(30)
+    assert _replicas(cluster) == 3
+    cluster.run(45)
+    assert _replicas(cluster) == 4
+
+
+def test_a_direction_that_is_disabled(cluster: Cluster) -> None:
+    down = {"selectPolicy": "Disabled", "stabilizationWindowSeconds": 0}
+    _run_set(cluster, 3, behavior={"scaleDown": down})
+    _use(cluster, **{_USAGE: "cpu=1m"})
+    cluster.run(60)
+    assert _replicas(cluster) == 3
+    assert _messages(cluster)["ScalingLimited"] == (
+        "the desired replica count is decreasing faster than the maximum scale rate"
+    )
+
+
+def test_one_container_of_them(cluster: Cluster) -> None:
+    target = {"type": "AverageValue", "averageValue": "10Mi"}
+    source = {"name": "memory", "container": "c", "target": target}
+    _run_set(cluster, 1, metrics=[{"type": "ContainerResource", "containerResource": source}])
+    _use(cluster, **{f"{_USAGE}.c": "memory=20Mi"})
+    cluster.run(16)
+    assert _replicas(cluster) == 2
+    assert _told(cluster) == ["New size: 2; reason: memory container resource above target"]
+
+
+def test_metrics_of_pods_of_objects_and_of_elsewhere(cluster: Cluster) -> None:
+    average = {"type": "AverageValue", "averageValue": "10"}
+    hits = {"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": average}}
+    about = {"apiVersion": "v1", "kind": "ConfigMap", "name": "front"}
+    total = {"metric": {"name": "load"}, "target": {"type": "Value", "value": "100"}}
+    load = {"type": "Object", "object": {**total, "describedObject": about}}
+    queue = {"type": "External", "external": {"metric": {"name": "queue"}, "target": average}}
+    cluster.api.create("configmaps", {"metadata": {"name": "front"}}, "t")
+    _run_set(cluster, 2, metrics=[hits, load, queue])
+    _use(cluster, **{_VALUES: "hits=12"})
+    _annotate(cluster, "configmaps", "front", **{_VALUES: "load=200"})
+    _annotate(cluster, _AUTOSCALERS, "a", **{_VALUES: "queue=35"})
+    cluster.run(16)
+    assert _replicas(cluster) == 4
+    assert _told(cluster) == ["New size: 4; reason: ConfigMap metric load above target"]
+    shown = cluster.get(_AUTOSCALERS, "a")["status"]["currentMetrics"]
+    assert [one["type"] for one in shown] == ["Pods", "Object", "External"]
+    assert shown[2]["external"]["current"] == {"averageValue": "17500m"}
+
+
+def test_what_is_not_measured_lets_nothing_shrink(cluster: Cluster) -> None:
+    average = {"type": "AverageValue", "averageValue": "10"}
+    hits = {"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": average}}
+    _run_set(cluster, 3, metrics=[_CPU, hits])
+    _use(cluster, **{_USAGE: "cpu=1m"})
+    cluster.run(16)
+    assert _replicas(cluster) == 3
+    assert _told(cluster)[-1].startswith("invalid metrics (1 invalid out of 2), first error is: ")
+    status = cluster.get(_AUTOSCALERS, "a")["status"]
+    assert status["currentMetrics"][1] == {"type": ""}
+
+
+def test_a_pod_without_requests_has_no_utilization(cluster: Cluster) -> None:
+    _create(cluster, 2)
+    cluster.run(5)
+    _use(cluster, **{_USAGE: "cpu=1m"})
+    cluster.run(12)
+    name = cluster.every("pods")[0]["metadata"]["name"]
+    why = f"failed to get cpu utilization: missing request for cpu in container c of Pod {name}"
+    assert _told(cluster)[0] == why
+
+
+def test_pods_that_nobody_measures_count_against_the_change(cluster: Cluster) -> None:
+    _run_set(cluster, 4)
+    first, *_ = cluster.every("pods")
+    _annotate(cluster, "pods", first["metadata"]["name"], **{_USAGE: "cpu=60m"})
+    cluster.run(16)
+    assert _replicas(cluster) == 4
