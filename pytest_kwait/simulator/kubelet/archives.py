@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.kubelet.files import File, Folder, Link
 from pytest_kwait.simulator.kubelet.inputs import read_all
 from pytest_kwait.simulator.kubelet.processes import Effect, Process, Write
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import tarfile
     from collections.abc import Generator
 
+    from pytest_kwait.simulator.kubelet.files import Node
     from pytest_kwait.simulator.kubelet.processes import Surroundings
 
 __all__ = ["tar"]
@@ -27,7 +29,7 @@ def tar(around: Surroundings, args: list[str]) -> Process:
     if not mode:
         yield Write(2, b"BusyBox: usage: tar c|x|t [-f FILE] [-C DIR] [FILE]...\n")
         return 1
-    if folder and not _is_folder(around, folder):
+    if folder and not isinstance(around.files.find(around.path(folder)), Folder):
         text = f"tar: can't change directory to '{folder}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
@@ -79,12 +81,6 @@ def _arguments(args: list[str]) -> tuple[str, str, str, list[str]]:
     return mode, file, folder, names
 
 
-def _is_folder(around: Surroundings, name: str) -> bool:
-    under = name.rstrip("/") + "/"
-    standard = ("/", "/tmp/", "./")  # noqa: S108 - a path of the container
-    return under in standard or any(path.startswith(under) for path in around.files)
-
-
 def _make(around: Surroundings, file: str, folder: str, names: list[str]) -> Process:
     import tarfile
 
@@ -92,74 +88,71 @@ def _make(around: Surroundings, file: str, folder: str, names: list[str]) -> Pro
     code = 0
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in names:
-            path = _within(folder, name)
-            found = [one for one in around.files if one == path or one.startswith(f"{path}/")]
-            if not found:
+            found = around.files.find(_within(around, folder, name))
+            if found is None:
                 yield Write(2, f"tar: {name}: No such file or directory\n".encode())
                 code = 1
                 continue
             if name.startswith("/"):
                 yield Write(2, b"tar: removing leading '/' from member names\n")
-            made: set[str] = set()
-            for one in sorted(found):
-                shown = (name.rstrip("/") + one[len(path) :]).lstrip("/")
-                _add(archive, shown, around.files[one], name.strip("/"), made, around.now())
+            _add(archive, name.strip("/"), found)
     if code:
         yield Write(2, b"tar: error exit delayed from previous errors\n")
     data = buffer.getvalue()
     if file != "-":
-        around.files[file] = data
+        around.files.write(around.path(file), data)
         return code
     for start in range(0, len(data), _PIECE):
         yield Write(1, data[start : start + _PIECE])
     return code
 
 
-def _add(
-    archive: tarfile.TarFile, name: str, data: bytes, root: str, made: set[str], now: float
-) -> None:
-    """Add a file after the folders between it and `root`."""
+def _add(archive: tarfile.TarFile, name: str, node: Node) -> None:
+    """Add what is at a path, a folder before what is in it."""
     import tarfile
 
-    parts = name.rstrip("/").split("/")
-    depth = root.count("/") + 1
-    folders = ["/".join(parts[:length]) for length in range(depth, len(parts))]
-    if name.endswith("/"):
-        folders.append(name.rstrip("/"))
-    for folder in folders:
-        if folder not in made:
-            made.add(folder)
-            entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, int(now)
-            archive.addfile(entry)
-    if not name.endswith("/"):
-        entry = tarfile.TarInfo(name)
-        entry.size, entry.mode, entry.mtime = len(data), 0o644, int(now)
-        archive.addfile(entry, io.BytesIO(data))
+    entry = tarfile.TarInfo(name or ".")
+    entry.mode, entry.mtime = node.mode, int(node.mtime)
+    if isinstance(node, Folder):
+        entry.type = tarfile.DIRTYPE
+        archive.addfile(entry)
+        for one in sorted(node.entries):
+            _add(archive, f"{name}/{one}".lstrip("/"), node.entries[one])
+    elif isinstance(node, Link):
+        entry.type, entry.linkname = tarfile.SYMTYPE, node.target
+        archive.addfile(entry)
+    elif isinstance(node, File):
+        entry.size = len(node.data)
+        archive.addfile(entry, io.BytesIO(bytes(node.data)))
 
 
 def _input(around: Surroundings, file: str) -> Generator[Effect, None, bytes | None]:
     """The whole archive; None where there is no such file."""
     if file != "-":
-        return around.files.get(file)
-    return (yield from read_all(around.stdin, _MOST_ARCHIVE))
+        return around.files.read(around.path(file))
+    return (yield from read_all(0, _MOST_ARCHIVE))
 
 
 def _unpack(
     around: Surroundings, archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str
 ) -> None:
-    name = _within(folder, member.name)
-    if ".." in name.split("/"):
+    if ".." in member.name.split("/"):
         return
+    path = _within(around, folder, member.name)
     if member.isdir():
-        around.files.setdefault(f"{name}/", b"")
+        around.files.make_folder(path, parents=True)
+    elif member.issym():
+        around.files.put(path, Link(member.linkname))
     elif member.isfile():
         content = archive.extractfile(member)
-        around.files[name] = content.read() if content is not None else b""
+        parent = path.rpartition("/")[0]
+        if parent:
+            around.files.make_folder(parent, parents=True)
+        around.files.write(path, content.read() if content is not None else b"")
+        found = around.files.find(path)
+        if found is not None:
+            found.mode, found.mtime = member.mode & 0o777, float(member.mtime)
 
 
-def _within(folder: str, name: str) -> str:
-    name = name.rstrip("/")
-    if not folder or folder == "." or name.startswith("/"):
-        return name
-    return f"{folder.rstrip('/')}/{name}"
+def _within(around: Surroundings, folder: str, name: str) -> str:
+    return around.files.joined(around.path(folder or "."), name).rstrip("/") or "/"

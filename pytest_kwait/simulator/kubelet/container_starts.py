@@ -6,9 +6,11 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
 from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.actions import hook_action
 from pytest_kwait.simulator.kubelet.backoff import go_seconds
+from pytest_kwait.simulator.kubelet.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.kubelet.container_probes import ContainerProbes
 from pytest_kwait.simulator.kubelet.container_slots import ContainerSlots, Slot
 from pytest_kwait.simulator.kubelet.container_stops import stop_containers
@@ -21,6 +23,12 @@ from pytest_kwait.simulator.kubelet.restarts import (
     is_sidecar,
     should_restart,
     survives_a_probe,
+)
+from pytest_kwait.simulator.kubelet.scratch import (
+    SharedVolumes,
+    container_files,
+    kept_folders,
+    read_only_paths,
 )
 from pytest_kwait.simulator.kubelet.scripted_container import ScriptedContainer
 from pytest_kwait.simulator.kubelet.security import root_refusal
@@ -56,6 +64,7 @@ class ContainerStarts(ContainerSlots):
         super().__init__(worker)
         self._pulls = ImagePulls(worker, self._image_failed)
         self._begun = False
+        self._shared = SharedVolumes(kept_folders(worker.api))
 
     def run(self) -> Generator[float | None, None, None]:
         """Start whatever is due, and plan when to look again at what is not.
@@ -170,7 +179,7 @@ class ContainerStarts(ContainerSlots):
             stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
             message_path=spec.get("terminationMessagePath") or "",
             message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
-            directory=spec.get("workingDir") or "",
+            directory=spec.get("workingDir") or "", memory=_memory_limit(spec),
         )  # fmt: skip
         yield _CREATE
         worker.container_event(name, NORMAL, "Created", "Container created")
@@ -179,7 +188,15 @@ class ContainerStarts(ContainerSlots):
         ]
         slot.last, slot.current, slot.trouble = slot.current, container, None
         slot.restarts, slot.configured, slot.resized = container.restart_count, spec, False
-        failure = container.start(argv, env, files, hostname(worker.pod))
+        network = worker.network
+        if network.world is None:
+            network.world = ClusterNetwork(worker.api, node.find_network, namespace_of(worker.pod))
+        network.address = worker.pod_ip
+        scratch = container_files(
+            clock.time, hostname(worker.pod), network, files,
+            self._shared.mounts(worker.pod, spec, node.name), read_only_paths(worker.pod, spec),
+        )  # fmt: skip
+        failure = container.start(argv, env, scratch, hostname(worker.pod))
         if failure:
             self._failed(name, slot, "RunContainerError", failure, told=failure)
             return retry
@@ -365,3 +382,9 @@ class ContainerStarts(ContainerSlots):
             slot.removed = {"terminated": {**removed, "startedAt": None, "finishedAt": None}}
             slot.trouble = (_RESTARTING, _REMOVED)
         worker.sync()
+
+
+def _memory_limit(spec: Obj) -> int | None:
+    """The bytes that a container may hold; None without a limit."""
+    limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
+    return math.ceil(parse_quantity(limit).amount) if limit is not None else None

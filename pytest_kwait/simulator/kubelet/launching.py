@@ -1,63 +1,154 @@
-"""Starting programs by their names: shells, busybox's programs, or nothing of that name."""
+"""Starting programs by their names: shells, busybox's programs, files, or nothing of that name.
+
+Shells and programs are loaded with the first container that needs them.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.archives import tar
-from pytest_kwait.simulator.kubelet.processes import Pipe, Process, Surroundings, Write
-from pytest_kwait.simulator.kubelet.programs import APPLETS, UNSIMULATED
-from pytest_kwait.simulator.kubelet.servers import httpd, netcat
-from pytest_kwait.simulator.kubelet.shell import Shell
+from pytest_kwait.simulator.kubelet.files import File, FileFault, Folder
+from pytest_kwait.simulator.kubelet.inputs import UsageFault, error
+from pytest_kwait.simulator.kubelet.processes import Process, Surroundings, Write
+from pytest_kwait.simulator.kubelet.programs import APPLETS, UNSIMULATED, is_busybox_program
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.simulator.kubelet.programs import Applet
 
-__all__ = ["SHELLS", "run_program", "shell_of"]
+__all__ = ["SHELLS", "applet_of", "is_program", "run_program", "start_fault"]
 
-SHELLS = frozenset({"ash", "bash", "sh"})
-
-
-def _nc(around: Surroundings, args: list[str]) -> Process:
-    return (yield from netcat(around, args, run_program))
+SHELLS = frozenset({"ash", "sh"})
 
 
-_MORE: dict[str, Applet] = {"httpd": httpd, "nc": _nc, "tar": tar}
+def applet_of(name: str) -> Applet | None:
+    """The program of a name, loaded where it was not; None where it is not simulated."""
+    where = APPLETS.get(name)
+    if where is None:
+        return None
+    module, _, function = where.partition(":")
+    found: Applet = getattr(
+        import_module(f"pytest_kwait.simulator.kubelet.{module}"), function or name
+    )
+    return found
 
 
-def run_program(around: Surroundings, argv: list[str], complainer: str = "sh") -> Process:
+def start_fault(around: Surroundings, program: str) -> str:
+    """Why a program cannot be started, as the system says it; empty where it can."""
+    if is_busybox_program(program) or program in SHELLS:
+        return ""
+    if "/" not in program:
+        return "executable file not found in $PATH"
+    try:
+        found = around.files.node(around.path(program))
+    except FileFault as fault:
+        return str(fault)
+    if isinstance(found, Folder) or not isinstance(found, File) or not found.mode & 0o111:
+        return "Permission denied"
+    return ""
+
+
+def is_program(around: Surroundings, name: str) -> bool:
+    """Whether a shell finds something to start under a name."""
+    return not start_fault(around, name)
+
+
+def _complaint(text: str) -> Write:
+    return Write(2, f"sh: {text}\n".encode())
+
+
+def run_program(
+    around: Surroundings, argv: list[str], complaint: Callable[[str], Write] = _complaint
+) -> Process:
     """Run a program by its arguments as a shell would; 127 where there is none of that name."""
-    name = argv[0].rpartition("/")[2]
+    program = argv[0]
+    fault = start_fault(around, program)
+    if fault:
+        denied = fault == "Permission denied"
+        yield complaint(f"{program}: {fault if denied else 'not found'}")
+        return 126 if denied else 127
+    name = program.rpartition("/")[2]
+    if not is_busybox_program(program) and program not in SHELLS:
+        return (yield from _run_file(around, argv, complaint))
     if name in SHELLS:
-        shell, script = shell_of(around, argv)
-        return (yield from shell.run(script))
+        return (yield from _shell(around, argv))
     if name == "busybox" and len(argv) > 1:
-        return (yield from run_program(around, argv[1:], complainer))
-    applet = _MORE.get(name) or APPLETS.get(name)
-    if applet is not None:
-        return (yield from applet(around, argv[1:]))
-    if name in UNSIMULATED:
-        yield Write(2, f"{name}: not simulated by the embedded kubelet\n".encode())
+        return (yield from run_program(around, argv[1:], complaint))
+    applet = applet_of(name)
+    if applet is None:
+        known = name in UNSIMULATED
+        yield error(f"{name}: {'not simulated by the embedded kubelet' if known else 'not found'}")
         return 1
-    yield Write(2, f"{complainer}: {argv[0]}: not found\n".encode())
-    return 127
+    try:
+        return (yield from applet(around, argv[1:]))
+    except UsageFault as usage:
+        yield error(str(usage))
+        return 1
+    except FileFault as trouble:
+        yield error(f"{name}: {trouble}")
+        return 1
 
 
-def shell_of(around: Surroundings, argv: list[str]) -> tuple[Shell, str | Pipe]:
-    """Return the shell that `sh -c SCRIPT…`, `sh FILE` or `sh` starts, and its script."""
+def _run_file(around: Surroundings, argv: list[str], complaint: Callable[[str], Write]) -> Process:
+    """Run a file that somebody wrote: a script, by the program that its first line names."""
+    content = around.files.read(around.path(argv[0])) or b""
+    first = content.partition(b"\n")[0]
+    program = ["/bin/sh"]
+    if first.startswith(b"#!"):
+        program = first[2:].decode(errors="surrogateescape").split(None, 1) or program
+        if program[0].startswith("/usr/bin/env") and len(program) > 1:
+            program = program[1].split()
+    name = program[0].rpartition("/")[2]
+    if name not in SHELLS and not is_busybox_program(program[0]):
+        yield complaint(f"{argv[0]}: not found")
+        return 127
+    return (yield from run_program(around, [*program, *argv], complaint))
+
+
+def _shell(around: Surroundings, argv: list[str]) -> Process:
+    """`sh -c SCRIPT…`, `sh FILE` or `sh`."""
+    from pytest_kwait.simulator.kubelet.shell import Shell
+
     flags, rest = "", argv[1:]
-    while rest and rest[0].startswith("-"):
-        flags += rest.pop(0)[1:]
-    around = around.inner(around.stdin)
-    script: str | Pipe
+    named: list[str] = []
+    while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
+        word = rest.pop(0)
+        if word == "--":
+            break
+        flags += word[1:].replace("o", "")
+        if "o" in word[1:] and rest:
+            named.append(rest.pop(0))
+    unknown = set(flags) - set("cefuxnsilC")
+    if unknown or set(named) - {"pipefail", "errexit", "nounset", "xtrace"}:
+        told = next(iter(sorted(unknown)), None)
+        yield error(f"{argv[0]}: illegal option {'-' + told if told else '-o ' + named[0]}")
+        return 2
+    name, script, file = argv[0], None, False
     if "c" in flags:
-        script = rest[0] if rest else ""
-        shell = Shell(around, rest[1] if len(rest) > 1 else argv[0], arguments=tuple(rest[2:]))
-    else:
-        source = around.files.get(rest[0], b"") if rest else around.stdin
-        script = source if isinstance(source, Pipe) else source.decode()
-        shell = Shell(around, argv[0], arguments=tuple(rest[1:]))
-    shell.errexit = "e" in flags
-    for index, value in enumerate(shell.arguments, start=1):
-        around.env[str(index)] = value
-    return shell, script
+        if not rest:
+            yield error(f"{argv[0]}: -c requires an argument")
+            return 2
+        script, rest = rest[0], rest[1:]
+        if rest:
+            name, rest = rest[0], rest[1:]
+    elif rest and "s" not in flags:
+        name, rest, file = rest[0], rest[1:], True
+        content = around.files.read(around.path(name))
+        if content is None:
+            yield error(f"{argv[0]}: can't open '{name}': No such file or directory")
+            return 2
+        script = content.decode(errors="surrogateescape")
+    shell = Shell(around, name, tuple(rest), file=file)
+    shell.options |= {letter for letter in flags if letter in "cefuxnC"}
+    short = {"errexit": "e", "nounset": "u", "xtrace": "x"}
+    shell.options |= {short.get(one, one) for one in named}
+    kept, traps = around.task.handler, around.task.traps
+    fds = dict(around.fds)
+    try:
+        return (yield from shell.run(script))
+    finally:
+        around.task.handler, around.task.traps = kept, traps
+        for number in [one for one in around.fds if one not in fds]:
+            around.fds.pop(number).release()

@@ -1,15 +1,41 @@
-"""What a process can do: pause, read, write, listen, start another one beside it.
+"""What a process can do: pause, read, write, listen, wait for others.
 
 A program is a generator of these effects that returns its exit code, so that whoever runs it
-decides what a second is and where output goes.
+decides what a second is and when others have their turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-__all__ = ["Effect", "Job", "Listen", "Pause", "Pipe", "Process", "Read", "Surroundings", "Write"]
+from pytest_kwait.simulator.kubelet.files import Files
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.kubelet.descriptors import OpenFile
+    from pytest_kwait.simulator.kubelet.network import Network
+    from pytest_kwait.simulator.kubelet.tasks import Task, Tasks
+
+__all__ = [
+    "STEP",
+    "Await",
+    "Call",
+    "Effect",
+    "Listen",
+    "Pause",
+    "Pipe",
+    "Process",
+    "Read",
+    "Step",
+    "Surroundings",
+    "Unwinding",
+    "Write",
+]
+
+
+class Unwinding(Exception):
+    """What leaves the programs that a process runs within each other, up to who expects it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,30 +45,24 @@ class Pause:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Write:
-    """`data` goes to stdout (1) or stderr (2)."""
+    """`data` goes to the open file of that number; `error` says why it could not."""
 
     stream: int
     data: bytes
-
-
-@dataclass(slots=True)
-class Job:
-    """A process that runs beside the one that started it; `code` is None until it has ended."""
-
-    process: Process
-    code: int | None = None
+    error: str = ""
 
 
 class Pipe:
     """Bytes on their way to a process: sent, and not yet read."""
 
-    __slots__ = ("_data", "_reader", "closed")
+    __slots__ = ("_data", "_readers", "_waiting", "closed")
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._reader: Callable[[], None] | None = None
+        self._readers: list[Callable[[], None]] = []
+        self._waiting: list[Callable[[], None]] = []
         self.closed = False
         """Whether nothing more will be sent."""
 
@@ -64,11 +84,15 @@ class Pipe:
         """Say that this was all."""
         self.closed = True
         self._wake()
+        self.drained()
 
-    def take(self) -> bytes:
-        """Everything that is there, which is nothing at the end."""
-        data = bytes(self._data)
-        self._data.clear()
+    def take(self, most: int = 1 << 20, *, line: bool = False) -> bytes:
+        """What is there, at most so many bytes or one line of it; nothing at the end."""
+        end = self._data.find(b"\n") + 1 if line else 0
+        size = min(most, end or len(self._data))
+        data = bytes(self._data[:size])
+        del self._data[:size]
+        self.drained()
         return data
 
     def put_back(self, data: bytes) -> None:
@@ -77,22 +101,47 @@ class Pipe:
 
     def when_ready(self, reader: Callable[[], None]) -> None:
         """Call `reader` once, as soon as a read need not wait."""
-        self._reader = reader
+        self._readers.append(reader)
         if self.ready:
             self._wake()
 
+    def when_drained(self, writer: Callable[[], None]) -> None:
+        """Call `writer` once, as soon as something was taken."""
+        self._waiting.append(writer)
+
+    def drained(self) -> None:
+        """Let those go on who wait until there is room."""
+        waiting, self._waiting = self._waiting, []
+        for writer in waiting:
+            writer()
+
     def _wake(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
+        readers, self._readers = self._readers, []
+        for reader in readers:
             reader()
 
 
 @dataclass(slots=True)
 class Read:
-    """The process waits for bytes from `pipe`; they are in `data` then, none at the end."""
+    """The process waits for bytes from `source`; they are in `data` then, none at the end.
 
-    pipe: Pipe
+    Args:
+        source: a pipe, or the number of an open file.
+        most: so many bytes at most.
+        line: one line at most.
+        signals: whether a signal that is handled ends the wait, with `interrupted` set.
+        seconds: how long it waits at most; `late` is set when that is over.
+    """
+
+    source: Pipe | int
+    most: int = 1 << 16
+    line: bool = False
+    signals: bool = False
+    seconds: float | None = None
     data: bytes = b""
+    error: str = ""
+    interrupted: bool = False
+    late: bool = False
 
 
 @dataclass(slots=True)
@@ -104,36 +153,102 @@ class Listen:
     """
 
     port: int
-    serve: Callable[[Pipe], Process]
+    around: Surroundings
+    serve: Callable[[Surroundings, Pipe], Process]
     error: str = ""
 
 
-Effect = Job | Listen | Pause | Read | Write
+@dataclass(slots=True)
+class Await:
+    """The process waits until `done` holds, asked whenever another process has ended or read.
+
+    Args:
+        done: what is awaited.
+        signals: whether a signal that is handled ends the wait.
+        seconds: how long it waits at most.
+    """
+
+    done: Callable[[], bool]
+    signals: bool = False
+    seconds: float | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """Another program is run in this process's place until it returns `code`."""
+
+    process: Process
+    code: int = 0
+
+
+class Step:
+    """The process has done something that takes no time but its own."""
+
+    __slots__ = ()
+
+
+STEP = Step()
+
+Effect = Await | Call | Listen | Pause | Read | Step | Write
 Process = Generator[Effect, None, int]
 
 
 @dataclass(slots=True)
 class Surroundings:
-    """What a program sees of its container.
+    """What a program sees of its container and of the process that it runs in.
 
     Args:
         now: seconds since the epoch.
-        env: the variables it was started with; a shell's assignments change them.
-        files: contents by path; shared by everything that runs in the container.
+        env: the variables it was started with.
+        files: shared by everything that runs in the container.
         hostname: the pod's host name.
-        stdin: what can be read, at once or as it comes.
         tty: whether somebody sits at a terminal.
+        cwd: the folder it is in.
+        fds: its open files by their numbers.
+        tasks: the processes of the container.
+        task: the process that it runs in.
+        network: what can be connected to.
     """
 
     now: Callable[[], float]
     env: dict[str, str] = field(default_factory=dict)
-    files: dict[str, bytes] = field(default_factory=dict)
+    files: Files = field(default_factory=lambda: Files(lambda: 0.0))
     hostname: str = "localhost"
-    stdin: bytes | Pipe = b""
     tty: bool = False
+    cwd: str = "/"
+    fds: dict[int, OpenFile] = field(default_factory=dict)
+    _tasks: Tasks | None = None
+    _task: Task | None = None
+    network: Network | None = None
 
-    def inner(self, stdin: bytes | Pipe = b"") -> Surroundings:
-        """The same container with variables and an input of its own."""
+    @property
+    def tasks(self) -> Tasks:
+        """The processes of the container."""
+        if self._tasks is None:
+            raise RuntimeError("this program runs outside of a container")
+        return self._tasks
+
+    @property
+    def task(self) -> Task:
+        """The process that the program runs in."""
+        if self._task is None:
+            raise RuntimeError("this program runs outside of a process")
+        return self._task
+
+    def path(self, name: str) -> str:
+        """The absolute path of a name."""
+        return self.files.joined(self.cwd, name)
+
+    def of(self, tasks: Tasks, task: Task, fds: dict[int, OpenFile]) -> Surroundings:
+        """The same, seen by another process with files of its own."""
         return Surroundings(
-            self.now, dict(self.env), self.files, self.hostname, stdin, tty=self.tty
-        )
+            self.now, self.env, self.files, self.hostname, self.tty, self.cwd, fds, tasks, task,
+            self.network,
+        )  # fmt: skip
+
+    def with_env(self, env: dict[str, str]) -> Surroundings:
+        """The same process with other variables."""
+        return Surroundings(
+            self.now, env, self.files, self.hostname, self.tty, self.cwd, self.fds, self._tasks,
+            self._task, self.network,
+        )  # fmt: skip

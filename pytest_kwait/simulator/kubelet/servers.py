@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pytest_kwait.simulator.kubelet.inputs import copy
-from pytest_kwait.simulator.kubelet.processes import Job, Listen, Pause, Pipe, Process, Read, Write
+from pytest_kwait.simulator.kubelet.descriptors import copied
+from pytest_kwait.simulator.kubelet.files import File, Folder
+from pytest_kwait.simulator.kubelet.inputs import UsageFault, copy, options
+from pytest_kwait.simulator.kubelet.processes import Listen, Pause, Pipe, Process, Read, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait.simulator.kubelet.processes import Surroundings
 
 __all__ = ["httpd", "netcat"]
@@ -31,55 +31,29 @@ _FAULTS = {
 _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
-class _Usage(Exception):
-    """Arguments that the program does not take."""
-
-
-def _options(args: list[str], valued: str, plain: str) -> tuple[dict[str, str], list[str]]:
-    """The options of a command line, those in `valued` with their values, and what follows.
-
-    Raises:
-        _Usage: one is unknown, or lacks its value.
-    """
-    found: dict[str, str] = {}
-    rest = list(args)
-    while rest and rest[0][:1] == "-" and len(rest[0]) > 1:
-        letters = rest.pop(0)[1:]
-        while letters:
-            letter, letters = letters[0], letters[1:]
-            if letter in valued:
-                if not letters and not rest:
-                    raise _Usage
-                found[letter] = letters or rest.pop(0)
-                if letter == "e":
-                    return found, rest
-                break
-            if letter not in plain:
-                raise _Usage
-            found[letter] = found.get(letter, "") + letter
-    return found, rest
-
-
 def httpd(around: Surroundings, args: list[str]) -> Process:
     """Serve the files under `-h` on port `-p`; beside the caller without `-f`."""
     try:
-        options, _ = _options(args, "pchuremd", "ifv")
-        port = int(options.get("p", "80").rpartition(":")[2])
-    except (_Usage, ValueError):
+        given, _ = options("httpd", args, "ifv", "pchuremd")
+        port = int(given.get("p", "80").rpartition(":")[2])
+    except (UsageFault, ValueError):
         yield Write(2, b"Usage: httpd [-ifv[v]] [-c CONFFILE] [-p [IP:]PORT] [-h HOME]\n")
         return 1
-    home = options.get("h", ".").rstrip("/")
-    if home not in ("", ".") and not any(path.startswith(f"{home}/") for path in around.files):
+    home = given.get("h", ".").rstrip("/")
+    if not isinstance(around.files.find(around.path(home or "/")), Folder):
         text = f"httpd: can't change directory to '{home}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
-    listen = Listen(port, lambda stdin: _answer(around, home, stdin))
+    root = around.path(home or "/").rstrip("/")
+    listen = Listen(port, around, lambda inner, stdin: _answer(inner, root, stdin))
     yield listen
     if listen.error:
         yield Write(2, f"httpd: bind: {listen.error}\n".encode())
         return 1
-    if "f" not in options:
-        yield Job(_idle())
+    if "f" not in given:
+        around.tasks.start(
+            lambda _: _idle(), around, "httpd", copied(around.fds), parent=around.task.pid
+        )
         return 0
     return (yield from _idle())
 
@@ -107,15 +81,18 @@ def _answer(around: Surroundings, home: str, stdin: Pipe) -> Process:
     if method not in ("GET", "HEAD"):
         yield Write(1, _fault(501, date))
         return 0
-    where = "" if home == "." else home
-    name = f"{where}{path}"
+    name = f"{home}{path}"
+    if path.startswith("/cgi-bin/"):
+        yield Write(1, _fault(501, date))
+        return 0
     if path.endswith("/"):
         name += "index.html"
-    elif any(file.startswith(f"{name}/") for file in around.files):
+    elif isinstance(around.files.find(name), Folder):
         head_text = f"{_start(302, 'Found', date, 'text/html')}Location: {path}/\r\n\r\n"
         yield Write(1, head_text.encode())
         return 0
-    content = around.files.get(name, around.files.get(name[1:]) if home == "." else None)
+    found = around.files.find(name)
+    content = bytes(found.data) if isinstance(found, File) else None
     if content is None:
         yield Write(1, _fault(404, date))
         return 0
@@ -150,64 +127,81 @@ def _fault(code: int, date: str) -> bytes:
     ).encode()
 
 
-def netcat(
-    around: Surroundings, args: list[str], run: Callable[[Surroundings, list[str]], Process]
-) -> Process:
+def netcat(around: Surroundings, args: list[str]) -> Process:
     """`nc -l -p PORT`: one connection, to its own streams or with `-e` to a program.
 
-    With `-ll -e` every connection gets a program of its own. Nothing connects outwards.
+    With `-ll -e` every connection gets a program of its own. Without `-l` it is the client.
     """
     try:
-        options, rest = _options(args, "peiwf", "l")
-        port = int(options.get("p", ""))
-    except (_Usage, ValueError):
-        options, rest, port = {}, [], 0
-    if "l" not in options or not port:
+        args, program = _program_of(args)
+        given, rest = options("nc", args, "lvzn", "piwf", "u")
+        if "l" not in given and len(rest) == 2 and rest[1].isdigit():
+            # Only who connects needs it.
+            from pytest_kwait.simulator.kubelet.programs_network import netcat_client
+
+            return (yield from netcat_client(around, rest[0], int(rest[1]), given))
+        port = int(given.get("p") or (rest[-1] if rest else ""))
+    except (UsageFault, ValueError):
+        given, port, program = {}, 0, []
+    if "l" not in given or not port:
         yield Write(2, b"Usage: nc [-iN] [-wN] [-l] [-p PORT] [-f FILE|IPADDR PORT] [-e PROG]\n")
         return 1
-    program = [options["e"], *rest] if "e" in options else []
-    many = len(options["l"]) > 1 and bool(program)
+    many = len(given["l"]) > 1 and bool(program)
     accepted: list[Pipe] = []
     arrived, left, sent = Pipe(), Pipe(), Pipe()
 
-    def serve(stdin: Pipe) -> Process:
+    def serve(inner: Surroundings, stdin: Pipe) -> Process:
         if accepted and not many:
             return 1
         accepted.append(stdin)
         arrived.close()
         if program:
-            code = yield from run(around.inner(stdin), program)
+            # Programs may be servers: the two modules need each other.
+            from pytest_kwait.simulator.kubelet.launching import run_program
+
+            code = yield from run_program(inner, program)
         else:
             yield from copy(sent)
             code = 0
         left.close()
         return code
 
-    listen = Listen(port, serve)
+    listen = Listen(port, around, serve)
     yield listen
     if listen.error:
         yield Write(2, f"nc: bind: {listen.error}\n".encode())
         return 1
     if many:
         return (yield from _idle())
-    yield Read(arrived)
     if program:
+        yield Read(arrived)
         yield Read(left)
         return 0
-    own = around.stdin
-    if isinstance(own, Pipe):
-        yield Job(_carry(own, sent))
-    else:
-        sent.send(own)
+    # Before anybody connects: what is there to send is sent to who is gone at once as well.
+    sender = around.tasks.start(
+        lambda _: _carry(sent), around, "nc", copied(around.fds), parent=around.task.pid
+    )
+    yield Read(arrived)
     yield from copy(accepted[0])
     sent.close()
+    around.tasks.stop(sender, 0)
     return 0
 
 
-def _carry(source: Pipe, target: Pipe) -> Process:
+def _program_of(args: list[str]) -> tuple[list[str], list[str]]:
+    """The arguments before `-e`, and the program after it."""
+    for index, arg in enumerate(args):
+        if arg.startswith("-") and arg.endswith("e") and not arg.startswith("--"):
+            before = [arg[:-1]] if len(arg) > 2 else []
+            return [*args[:index], *before], args[index + 1 :]
+    return args, []
+
+
+def _carry(target: Pipe) -> Process:
     while True:
-        read = Read(source)
+        read = Read(0)
         yield read
         if not read.data:
+            target.close()
             return 0
         target.send(read.data)

@@ -2,111 +2,192 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.processes import Job, Pause, Process, Surroundings, Write
+from pytest_kwait.simulator.kubelet.files import File, Folder
+from pytest_kwait.simulator.kubelet.processes import Call, Process, Write
+from pytest_kwait.simulator.kubelet.shell_control import (
+    Exit,
+    LoopControl,
+    Return,
+)
+from pytest_kwait.simulator.kubelet.shell_jobs import JOB_BUILTINS
+from pytest_kwait.simulator.kubelet.shell_variables import VARIABLE_BUILTINS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["BUILTINS", "Exit", "LoopControl", "ShellState"]
+    from pytest_kwait.simulator.kubelet.shell_state import ShellState
 
-# How often `wait` looks.
-_WAIT_TURN = 0.05
+__all__ = ["BUILTINS", "SPECIAL"]
 
-
-class ShellState(Protocol):
-    """What builtins see of their shell."""
-
-    around: Surroundings
-    name: str
-    status: int
-    traps: dict[str, str]
-    jobs: list[Job]
-    pending: list[str]
-    errexit: bool
-
-    def call(self, words: list[str]) -> Process:
-        """Run another program."""
-        ...
-
-
-class Exit(Exception):
-    """The shell ends with `code`."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-class LoopControl(Exception):
-    """`break` or `continue`."""
-
-    def __init__(self, word: str) -> None:
-        super().__init__(word)
-        self.word = word
+_KEYWORDS = frozenset(
+    "! case do done elif else esac fi for function if in then until while { }".split()  # noqa: SIM905
+)
 
 
 def _exit(shell: ShellState, args: list[str]) -> Process:
     if args and not args[0].isdigit():
-        yield Write(2, f"{shell.name}: exit: line 0: Illegal number: {args[0]}\n".encode())
+        yield shell.complaint(f"Illegal number: {args[0]}", "exit")
         raise Exit(2)
     raise Exit(int(args[0]) % 256 if args else shell.status)
 
 
-def _trap_builtin(shell: ShellState, args: list[str]) -> Process:
-    yield from ()
-    if len(args) < 2:
-        return 0
-    for name in args[1:]:
-        signal = {"15": "TERM", "0": "EXIT"}.get(name, name.removeprefix("SIG"))
-        if args[0] == "-":
-            shell.traps.pop(signal, None)
-        else:
-            shell.traps[signal] = args[0]
-    return 0
-
-
-def _set(shell: ShellState, args: list[str]) -> Process:
-    yield from ()
-    for arg in args:
-        if arg[:1] in ("-", "+") and "e" in arg[1:]:
-            shell.errexit = arg[0] == "-"
-    return 0
+def _return(shell: ShellState, args: list[str]) -> Process:
+    if args and not args[0].isdigit():
+        yield shell.complaint(f"Illegal number: {args[0]}", "return")
+        raise Exit(2)
+    raise Return(int(args[0]) % 256 if args else shell.status)
 
 
 def _loop_word(word: str) -> Callable[[ShellState, list[str]], Process]:
-    def leave(_: ShellState, __: list[str]) -> Process:
-        yield from ()
-        raise LoopControl(word)
+    def leave(shell: ShellState, args: list[str]) -> Process:
+        if args and (not args[0].isdigit() or not int(args[0])):
+            yield shell.complaint(f"Illegal number: {args[0]}", word)
+            raise Exit(2)
+        if shell.loops:
+            raise LoopControl(word, int(args[0]) if args else 1)
+        return 0
 
     return leave
 
 
-def _export(shell: ShellState, args: list[str]) -> Process:
-    yield from ()
-    for arg in args:
-        name, separator, value = arg.partition("=")
-        if separator:
-            shell.around.env[name] = value
-    return 0
+def _eval(shell: ShellState, args: list[str]) -> Process:
+    def run() -> Process:
+        yield from shell.evaluate(" ".join(args), "eval")
+        return shell.status
+
+    call = Call(run())
+    yield call
+    return call.code
+
+
+def _dot(shell: ShellState, args: list[str]) -> Process:
+    if not args:
+        return 0
+    path = args[0]
+    where = [path] if "/" in path else [
+        *(f"{folder}/{path}" for folder in (shell.variables.get("PATH") or "").split(":")), path,
+    ]  # fmt: skip
+    files = shell.around.files
+    contents = (files.read(shell.around.path(one)) for one in where)
+    found = next((data for data in contents if data is not None), None)
+    if found is None:
+        yield shell.complaint(f"can't open '{path}': No such file or directory", ".")
+        raise Exit(2)
+    script = found.decode(errors="surrogateescape")
+    kept = shell.arguments
+    if args[1:]:
+        shell.arguments = tuple(args[1:])
+
+    def run() -> Process:
+        yield from shell.lines(script)
+        return shell.status
+
+    call = Call(run())
+    try:
+        yield call
+    except Return as end:
+        return end.code
+    finally:
+        shell.arguments = kept
+    return call.code
 
 
 def _exec(shell: ShellState, args: list[str]) -> Process:
     if not args:
         return 0
+    # Loading programs is what starting one does.
+    from pytest_kwait.simulator.kubelet.launching import is_program
+
+    if not is_program(shell.around, args[0]):
+        yield shell.complaint(f"{args[0]}: not found", "exec")
+        raise Exit(127)
     # The program takes the shell's place, its traps with it.
     shell.traps.clear()
+    shell.around.task.handler = shell.around.task.traps = None
     raise Exit((yield from shell.call(args)))
 
 
-def _wait(shell: ShellState, _: list[str]) -> Process:
-    # A trapped signal ends a `wait` at once, unlike a program in the foreground.
-    while any(job.code is None for job in shell.jobs):
-        yield Pause(_WAIT_TURN)
-        if shell.pending:
-            return 143
-    return shell.jobs[-1].code or 0 if shell.jobs else 0
+def _cd(shell: ShellState, args: list[str]) -> Process:
+    args = [arg for arg in args if arg not in ("-P", "-L", "--")]
+    target = args[0] if args else shell.variables.get("HOME") or ""
+    if target == "-":
+        target = shell.variables.get("OLDPWD") or shell.around.cwd
+        yield Write(1, f"{target}\n".encode())
+    path = shell.around.path(target).rstrip("/") or "/"
+    found = shell.around.files.find(path)
+    if not isinstance(found, Folder):
+        why = "No such file or directory" if found is None else "Not a directory"
+        yield shell.complaint(f"can't cd to {target}: {why}", "cd")
+        return 2
+    shell.variables.set("OLDPWD", shell.around.cwd)
+    shell.around.cwd = path
+    shell.variables.set("PWD", path)
+    return 0
+
+
+def _pwd(shell: ShellState, _: list[str]) -> Process:
+    yield Write(1, f"{shell.around.cwd}\n".encode())
+    return 0
+
+
+def _type(shell: ShellState, args: list[str]) -> Process:
+    code = 0
+    for name in args:
+        found = _kind(shell, name)
+        if not found:
+            yield Write(1, f"{name}: not found\n".encode())
+            code = 127
+        else:
+            yield Write(1, f"{name} is {found}\n".encode())
+    return code
+
+
+def _kind(shell: ShellState, name: str) -> str:
+    """What a name is, as `type` says it; empty where it is nothing."""
+    from pytest_kwait.simulator.kubelet.launching import is_program
+
+    if name in _KEYWORDS:
+        return "a shell keyword"
+    if name in shell.functions:
+        return "a function"
+    if name in BUILTINS:
+        return "a special shell builtin" if name in SPECIAL else "a shell builtin"
+    if "/" in name:
+        found = shell.around.files.find(shell.around.path(name))
+        return name if isinstance(found, File) else ""
+    return name if is_program(shell.around, name) else ""
+
+
+def _command(shell: ShellState, args: list[str]) -> Process:
+    if args and args[0] in ("-v", "-V"):
+        code = 0
+        for name in args[1:2]:
+            found = _kind(shell, name)
+            code = 0 if found else 127
+            if found:
+                text = name if args[0] == "-v" else f"{name} is {found}"
+                yield Write(1, f"{text}\n".encode())
+            elif args[0] == "-V":
+                yield Write(2, f"{name}: not found\n".encode())
+        return code
+    if not args:
+        return 0
+    builtin = BUILTINS.get(args[0])
+    if builtin is not None:
+        return (yield from builtin(shell, args[1:]))
+    return (yield from shell.call(args))
+
+
+def _let(shell: ShellState, args: list[str]) -> Process:
+    value = 0
+    if not args:
+        yield shell.complaint("expression expected", "let")
+        return 1
+    for arg in args:
+        value = yield from shell.expander.number(arg)
+    return int(not value)
 
 
 def _nothing(_: ShellState, __: list[str]) -> Process:
@@ -114,8 +195,34 @@ def _nothing(_: ShellState, __: list[str]) -> Process:
     return 0
 
 
+def _umask(_: ShellState, args: list[str]) -> Process:
+    if not args:
+        yield Write(1, b"0022\n")
+    return 0
+
+
+def _refused(name: str) -> Callable[[ShellState, list[str]], Process]:
+    def refuse(shell: ShellState, _: list[str]) -> Process:
+        yield shell.complaint("not simulated by the embedded kubelet", name)
+        return 2
+
+    return refuse
+
+
 BUILTINS: dict[str, Callable[[ShellState, list[str]], Process]] = {
-    ":": _nothing, "break": _loop_word("break"), "cd": _nothing, "continue": _loop_word("continue"),
-    "exec": _exec, "exit": _exit, "export": _export, "return": _exit, "set": _set,
-    "trap": _trap_builtin, "umask": _nothing, "wait": _wait,
+    ":": _nothing, "break": _loop_word("break"), "cd": _cd, "command": _command,
+    "continue": _loop_word("continue"), "eval": _eval, "exec": _exec, "exit": _exit,
+   "hash": _nothing, "let": _let,
+    "pwd": _pwd,   "return": _return,
+  "source": _dot, ".": _dot, "type": _type, "umask": _umask,
+    **{name: _refused(name) for name in ("alias", "unalias", "ulimit", "fg", "bg", "times")},
+    **JOB_BUILTINS,
+    **VARIABLE_BUILTINS,
 }  # fmt: skip
+
+SPECIAL = frozenset(
+    {
+        ".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return",
+        "set", "shift", "source", "times", "trap", "unset",
+    }
+)  # fmt: skip

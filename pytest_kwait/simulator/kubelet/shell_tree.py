@@ -8,20 +8,23 @@ __all__ = [
     "AndOr",
     "Arithmetic",
     "Background",
+    "Case",
     "Command",
     "For",
+    "Function",
     "Group",
     "If",
     "Literal",
     "Loop",
     "Node",
     "Not",
+    "Parameter",
     "Part",
+    "Pipeline",
     "Redirect",
     "Sequence",
     "ShellSyntaxError",
     "Substitution",
-    "Variable",
     "Word",
 ]
 
@@ -38,18 +41,28 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
-    """`$NAME`, `${NAME}`, `${NAME:-default}`, `$?`; an unset name is an empty one."""
+class Parameter:
+    """`$NAME`, `${NAME}`, and with an operator and a word `${NAME:-word}`.
+
+    Args:
+        name: a variable, a number, or one of `?$!#@*-`.
+        operator: `-` `=` `?` `+` (with `:` before it), `%` `%%` `#` `##`, `/` `//`, `:` of a piece,
+            `length`, or empty.
+        word: what follows the operator.
+        more: the replacement of `/`, the length of a piece.
+    """
 
     name: str
-    default: str | None = None
+    operator: str = ""
+    word: Word | None = None
+    more: Word | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`$((expression))`."""
+    """`$((expression))`; what stands in it is expanded first."""
 
-    expression: str
+    expression: Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +72,12 @@ class Substitution:
     script: Node
 
 
-Part = Literal | Variable | Arithmetic | Substitution
+Part = Literal | Parameter | Arithmetic | Substitution
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One argument. `quoted` parts are not split at blanks."""
+    """One argument. `quoted` parts are neither split at blanks nor patterns."""
 
     parts: tuple[tuple[Part, bool], ...]
 
@@ -75,10 +88,23 @@ class Word:
             return "".join(part.text for part, _ in self.parts if isinstance(part, Literal))
         return None
 
+    @property
+    def quoted(self) -> bool:
+        """Whether a part of it is."""
+        return any(quoted for _, quoted in self.parts)
 
-@dataclass(frozen=True, slots=True)
+    @property
+    def literal(self) -> str:
+        """Its text without quotes, as the end of a here-document is compared."""
+        return "".join(part.text for part, _ in self.parts if isinstance(part, Literal))
+
+
+@dataclass(slots=True)
 class Redirect:
-    """`[stream]operator target`, for example `2>/dev/null`, `>>file`, `>&2`, `<file`."""
+    """`[stream]operator target`: `2>/dev/null`, `>>file`, `>&2`, `<file`, `<<END`.
+
+    `target` of a here-document is its text.
+    """
 
     stream: int
     operator: str
@@ -87,11 +113,12 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program with its arguments, or assignments alone."""
+    """A program with its arguments, or assignments alone, and its line."""
 
     words: tuple[Word, ...]
     assignments: tuple[tuple[str, Word], ...] = ()
     redirects: tuple[Redirect, ...] = ()
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +135,13 @@ class AndOr:
     left: Node
     operator: str
     right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """`a | b | c`: each in a process of its own."""
+
+    commands: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +170,26 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for name in words; do … done`."""
+    """`for name in words; do … done`; without words, over the arguments."""
 
     name: str
-    words: tuple[Word, ...]
+    words: tuple[Word, ...] | None
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`case word in pattern|pattern) … ;; esac`."""
+
+    word: Word
+    branches: tuple[tuple[tuple[Word, ...], Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`name() body`: known by its name from then on."""
+
+    name: str
     body: Node
 
 
@@ -159,4 +209,7 @@ class Background:
     command: Node
 
 
-Node = Background | Command | Sequence | AndOr | Not | If | Loop | For | Group
+Node = (
+    Background | Command | Sequence | AndOr | Pipeline | Not | If | Loop | For | Case | Function
+    | Group
+)  # fmt: skip

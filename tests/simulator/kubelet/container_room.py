@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.kubelet.containers import Container
 from pytest_kwait.simulator.kubelet.images import parse_image
 from pytest_kwait.simulator.kubelet.network import Network
+from pytest_kwait.simulator.kubelet.scratch import container_files
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.kubelet.network import World
     from pytest_kwait.simulator.kubelets import Session
 
 __all__ = ["Room", "taken"]
@@ -35,18 +37,35 @@ class Room:
         argv: its own program.
         stdin: whether it has an input.
         tty: whether that is a terminal.
+        memory: the bytes that it may hold.
+        env: its variables.
+        world: what it reaches outside of its pod.
         files: what it starts with.
     """
 
-    def __init__(self, *argv: str, stdin: bool = False, tty: bool = False, **files: bytes) -> None:
+    def __init__(
+        self,
+        *argv: str,
+        stdin: bool = False,
+        tty: bool = False,
+        memory: int | None = None,
+        env: dict[str, str] | None = None,
+        world: World | None = None,
+        **files: bytes,
+    ) -> None:
         self.clock = ManualClock()
         self.network = Network()
         image = parse_image("busybox:1")
         self.container = Container(
-            self.clock, "c", image, 0, lambda _: None, self.network, stdin=stdin, tty=tty
-        )
-        self.files = {f"/{name}": content for name, content in files.items()}
-        self.container.start(list(argv) or ["sleep", "999"], {}, self.files, "host")
+            self.clock, "c", image, 0, lambda _: None, self.network, stdin=stdin, tty=tty,
+            memory=memory,
+        )  # fmt: skip
+        self.network.address, self.network.world = "10.244.0.9", world
+        contents = {f"/{name}": content for name, content in files.items()}
+        self.files = container_files(self.clock.time, "host", self.network, contents, {}, [])
+        argv = argv or ("sleep", "999")
+        env = {"PATH": "/bin", "HOME": "/root", **(env or {})}
+        self.failure = self.container.start(list(argv), env, self.files, "host")
 
     def run(self, *argv: str, stdin: bytes | None = None, tty: bool = False) -> Session:
         """Start a command; its input, if any, is all there from the start."""

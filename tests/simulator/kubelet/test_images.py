@@ -10,6 +10,7 @@ from pytest_kwait.simulator.kubelet.images import (
     parse_image,
     pull_failure,
 )
+from tests.simulator.kubelet.container_room import Room
 
 _DIGEST = "sha256:" + "0" * 64
 
@@ -115,4 +116,5 @@ _RUNC = (
 def test_a_program_that_is_not_there_cannot_be_started(
     image: str, argv: list[str], failure: str
 ) -> None:
-    assert start_failure(parse_image(image), argv) == failure
+    around = Room().container.around
+    assert start_failure(parse_image(image), around, argv) == failure

@@ -81,10 +81,11 @@ def test_httpd_without_f_serves_beside_the_script() -> None:
             "Usage: httpd [-ifv[v]] [-c CONFFILE] [-p [IP:]PORT] [-h HOME]\n",
         ),
         (
-            ("nc", "example.com", "80"),
+            ("nc", "example.com"),
             1,
             "Usage: nc [-iN] [-wN] [-l] [-p PORT] [-f FILE|IPADDR PORT] [-e PROG]\n",
         ),
+        (("nc", "example.com", "80"), 1, "nc: bad address 'example.com'\n"),
         (("httpd", "-f", "-p", "1"), 1, "httpd: bind: Address already in use\n"),
         (("nc", "-l", "-p", "1"), 1, "nc: bind: Address already in use\n"),
     ],

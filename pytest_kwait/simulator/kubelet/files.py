@@ -1,0 +1,308 @@
+"""The files of a container: its own scratch, and the volumes mounted into it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Device", "File", "FileFault", "Files", "Folder", "Link", "Node"]
+
+_MOST_LINKS = 20
+MISSING = "No such file or directory"
+NO_FOLDER = "Not a directory"
+IS_FOLDER = "Is a directory"
+READ_ONLY = "Read-only file system"
+
+
+class FileFault(Exception):
+    """What the system says of a path."""
+
+
+class Node:
+    """Whatever has a name."""
+
+    __slots__ = ("mode", "mtime")
+
+    def __init__(self, mode: int, mtime: float = 0.0) -> None:
+        self.mode = mode
+        self.mtime = mtime
+
+
+class File(Node):
+    """Bytes."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes = b"", mode: int = 0o644, mtime: float = 0.0) -> None:
+        super().__init__(mode, mtime)
+        self.data = bytearray(data)
+
+
+class Folder(Node):
+    """Other nodes by their names.
+
+    Args:
+        entries: what is in it at first; shared with others until it is changed.
+        memory: whether its files are in memory, as those of a volume can be.
+    """
+
+    __slots__ = ("_own", "entries", "memory", "read_only")
+
+    def __init__(
+        self,
+        entries: dict[str, Node] | None = None,
+        mode: int = 0o755,
+        mtime: float = 0.0,
+        *,
+        memory: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(mode, mtime)
+        self._own = entries is None
+        self.entries: dict[str, Node] = {} if entries is None else entries
+        self.memory = memory
+        self.read_only = read_only
+
+    def changed(self) -> dict[str, Node]:
+        """Its entries, to be changed."""
+        if not self._own:
+            self.entries = dict(self.entries)
+            self._own = True
+        return self.entries
+
+
+class Link(Node):
+    """Another path."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: str) -> None:
+        super().__init__(0o777)
+        self.target = target
+
+
+class Device(Node):
+    """`/dev/null` and its like."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(0o666)
+        self.kind = kind
+
+
+class Files:
+    """A tree of files; made when it is first looked at, as most containers need none.
+
+    Args:
+        now: seconds since the epoch.
+        root: makes the image's files.
+    """
+
+    def __init__(self, now: Callable[[], float], root: Callable[[], Folder] = Folder) -> None:
+        self._now = now
+        self._make = root
+        self._root: Folder | None = None
+        self._mounts: list[tuple[str, Callable[[], Node | None]]] = []
+        self._protected: list[str] = []
+
+    @property
+    def root(self) -> Folder:
+        """The folder `/`."""
+        if self._root is None:
+            self._root = self._make()
+            for path, node in self._mounts:
+                mounted = node()
+                if mounted is not None:
+                    self.put(path, mounted)
+            for path in self._protected:
+                found = self.find(path)
+                if isinstance(found, Folder):
+                    found.read_only = True
+        return self._root
+
+    def protect(self, path: str) -> None:
+        """Let nothing be written into a folder that is mounted."""
+        self._protected.append(path)
+
+    def mount(self, path: str, node: Callable[[], Node | None]) -> None:
+        """Let `node` be at `path` from the beginning."""
+        self._mounts.append((path, node))
+
+    # -- paths
+
+    @staticmethod
+    def joined(folder: str, path: str) -> str:
+        """The absolute path without `.` and `..`; a `/` at its end stays."""
+        whole = path if path.startswith("/") else f"{folder}/{path}"
+        pieces: list[str] = []
+        for piece in whole.split("/"):
+            if piece == "..":
+                if pieces:
+                    pieces.pop()
+            elif piece not in ("", "."):
+                pieces.append(piece)
+        end = "/" if pieces and whole.endswith("/") else ""
+        return "/" + "/".join(pieces) + end
+
+    def _walk(self, path: str, *, follow: bool, links: int = 0) -> tuple[Folder | None, Node]:
+        """The folder that a node is in, and the node.
+
+        Raises:
+            FileFault: there is none.
+        """
+        parent: Folder | None = None
+        node: Node = self.root
+        pieces = [piece for piece in path.split("/") if piece]
+        for index, piece in enumerate(pieces):
+            if not isinstance(node, Folder):
+                raise FileFault(NO_FOLDER)
+            parent, found = node, node.entries.get(piece)
+            if found is None:
+                raise FileFault(MISSING)
+            last = index == len(pieces) - 1
+            if isinstance(found, Link) and (follow or not last or path.endswith("/")):
+                if links >= _MOST_LINKS:
+                    raise FileFault("Too many levels of symbolic links")
+                here = "/" + "/".join(pieces[:index])
+                rest = "/".join(pieces[index + 1 :])
+                target = self.joined(here, f"{found.target}/{rest}" if rest else found.target)
+                return self._walk(target, follow=follow, links=links + 1)
+            node = found
+        if path.endswith("/") and not isinstance(node, Folder):
+            raise FileFault(NO_FOLDER)
+        return parent, node
+
+    def node(self, path: str, *, follow: bool = True) -> Node:
+        """What is at an absolute path.
+
+        Raises:
+            FileFault: nothing is.
+        """
+        return self._walk(path, follow=follow)[1]
+
+    def find(self, path: str, *, follow: bool = True) -> Node | None:
+        """What is at an absolute path; None where nothing is."""
+        try:
+            return self.node(path, follow=follow)
+        except FileFault:
+            return None
+
+    def names(self, path: str) -> Iterable[str] | None:
+        """What is in a folder; None where there is no such folder."""
+        found = self.find(path)
+        return list(found.entries) if isinstance(found, Folder) else None
+
+    def parent(self, path: str) -> tuple[Folder, str]:
+        """The folder of a path, to be changed, and the name in it.
+
+        Raises:
+            FileFault: there is no such folder, or nothing can be changed in it.
+        """
+        folder, _, name = path.rstrip("/").rpartition("/")
+        found = self.node(folder or "/")
+        if not isinstance(found, Folder):
+            raise FileFault(NO_FOLDER)
+        if found.read_only:
+            raise FileFault(READ_ONLY)
+        return found, name
+
+    # -- contents
+
+    def read(self, path: str) -> bytes | None:
+        """A file's contents; None where there is no such file."""
+        found = self.find(path)
+        return bytes(found.data) if isinstance(found, File) else None
+
+    def open(self, path: str, *, create: bool = True, truncate: bool = False) -> Node:
+        """The file or device at a path, made where it is not there.
+
+        Raises:
+            FileFault: that cannot be.
+        """
+        try:
+            parent, found = self._walk(path, follow=True)
+        except FileFault as fault:
+            if not create or str(fault) != MISSING:
+                raise
+            link = self.find(path, follow=False)
+            if isinstance(link, Link):
+                path = self.joined(path.rpartition("/")[0], link.target)
+            folder, name = self.parent(path)
+            made = File(mtime=self._now())
+            folder.changed()[name] = made
+            return made
+        if isinstance(found, Folder):
+            raise FileFault(IS_FOLDER)
+        if parent is not None and parent.read_only and (truncate or create):
+            raise FileFault(READ_ONLY)
+        if truncate and isinstance(found, File):
+            found.data = bytearray()
+            found.mtime = self._now()
+        return found
+
+    def write(self, path: str, data: bytes) -> None:
+        """Let a file have these contents.
+
+        Raises:
+            FileFault: that cannot be.
+        """
+        found = self.open(path, truncate=True)
+        if isinstance(found, File):
+            found.data += data
+
+    def make_folder(self, path: str, *, parents: bool = False) -> None:
+        """Make a folder.
+
+        Raises:
+            FileFault: that cannot be.
+        """
+        if parents:
+            folder = path.rstrip("/").rpartition("/")[0]
+            if folder and self.find(folder) is None:
+                self.make_folder(folder, parents=True)
+            if isinstance(self.find(path), Folder):
+                return
+        if self.find(path, follow=False) is not None:
+            raise FileFault("File exists")
+        folder_node, name = self.parent(path)
+        folder_node.changed()[name] = Folder(mtime=self._now())
+
+    def put(self, path: str, node: Node) -> None:
+        """Let a node be at a path, in folders that are made where they are not there."""
+        if path.strip("/") == "":
+            return
+        folder = path.rstrip("/").rpartition("/")[0]
+        if folder and self.find(folder) is None:
+            self.make_folder(folder, parents=True)
+        where = self.node(folder or "/")
+        if isinstance(where, Folder):
+            where.changed()[path.rstrip("/").rpartition("/")[2]] = node
+
+    def remove(self, path: str) -> None:
+        """Take a node away, a folder with all that is in it.
+
+        Raises:
+            FileFault: that cannot be.
+        """
+        self.node(path.rstrip("/"), follow=False)
+        folder, name = self.parent(path)
+        if not name:
+            raise FileFault("Device or resource busy")
+        found = folder.entries[name]
+        if isinstance(found, Folder) and any(p == path.rstrip("/") for p, _ in self._mounts):
+            raise FileFault("Device or resource busy")
+        del folder.changed()[name]
+
+    def size(self) -> int:
+        """Bytes of all files that are in it."""
+        return 0 if self._root is None else _size(self._root)
+
+
+def _size(folder: Folder) -> int:
+    return sum(
+        _size(one) if isinstance(one, Folder) else len(one.data) if isinstance(one, File) else 64
+        for one in folder.entries.values()
+    )

@@ -1,0 +1,127 @@
+"""The embedded nodes' processor: which process has its turn, and how long.
+
+All containers share the one process that the cluster is. Those that do a little have their turn at
+once; a container that wants to compute all the time (an endless loop) has what is left, so that it
+costs neither the API server nor other pods their time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.kubelet.tasks import Task, Tasks
+    from pytest_kwait.simulator.sim_clock import SimClock
+
+__all__ = ["Credit", "Processor", "processor_of"]
+
+# Seconds that a container may compute at a stretch, and what it gains of them in a second.
+_MOST_CREDIT = 0.1
+_GAIN = 0.1
+# Seconds of one turn of all, and how much longer than its turn a busy container's pause is.
+_TURN = 0.004
+_PAUSES = 4.0
+# Seconds that one step is taken to have cost at least.
+_STEP = 4e-6
+
+
+class Credit:
+    """What a container may still compute at once.
+
+    Args:
+        clock: the cluster's time.
+    """
+
+    __slots__ = ("_clock", "_left", "_seen")
+
+    def __init__(self, clock: SimClock) -> None:
+        self._clock = clock
+        self._left = _MOST_CREDIT
+        self._seen = clock.monotonic()
+
+    def spend(self, seconds: float) -> None:
+        """Note what was computed."""
+        self._left -= seconds
+
+    @property
+    def good(self) -> bool:
+        """Whether any is left."""
+        now = self._clock.monotonic()
+        self._left = min(_MOST_CREDIT, self._left + (now - self._seen) * _GAIN)
+        self._seen = now
+        return self._left > 0
+
+
+class Processor:
+    """Gives processes their turns.
+
+    Args:
+        clock: the cluster's time.
+    """
+
+    def __init__(self, clock: SimClock) -> None:
+        self._clock = clock
+        self._ready: deque[tuple[Tasks, Task]] = deque()
+        self._busy: deque[tuple[Tasks, Task]] = deque()
+        self._planned = False
+        self._plodding = False
+
+    def schedule(self, tasks: Tasks, task: Task) -> None:
+        """Let a process go on in one of the next turns."""
+        if tasks.credit.good:
+            self._ready.append((tasks, task))
+            if not self._planned:
+                self._planned = True
+                self._clock.call_later(0, self._run)
+        else:
+            self._busy.append((tasks, task))
+            if not self._plodding:
+                self._plodding = True
+                self._clock.call_later(_TURN, self._plod, scaled=False)
+
+    def _run(self) -> None:
+        self._planned = False
+        spent = 0.0
+        try:
+            for _ in range(len(self._ready)):
+                if spent > _TURN:
+                    break
+                spent += self.turn(*self._ready.popleft())
+        finally:
+            if self._ready and not self._planned:
+                self._planned = True
+                self._clock.call_later(0, self._run)
+
+    def _plod(self) -> None:
+        self._plodding = False
+        spent = 0.0
+        try:
+            for _ in range(len(self._busy)):
+                if spent > _TURN:
+                    break
+                spent += self.turn(*self._busy.popleft())
+        finally:
+            if self._busy and not self._plodding:
+                self._plodding = True
+                self._clock.call_later(max(spent, _TURN) * _PAUSES, self._plod, scaled=False)
+
+    def turn(self, tasks: Tasks, task: Task) -> float:
+        """Let a process go on now; seconds that it took."""
+        began = self._clock.monotonic()
+        steps = tasks.advance(task)
+        spent = max(self._clock.monotonic() - began, steps * _STEP)
+        tasks.credit.spend(spent)
+        return spent
+
+
+_PROCESSORS: WeakKeyDictionary[SimClock, Processor] = WeakKeyDictionary()
+
+
+def processor_of(clock: SimClock) -> Processor:
+    """The one processor of a cluster."""
+    found = _PROCESSORS.get(clock)
+    if found is None:
+        found = _PROCESSORS[clock] = Processor(clock)
+    return found

@@ -1,0 +1,368 @@
+"""What words of a script become: parameters, substitutions, fields, names of files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.kubelet.shell_arithmetic import ArithmeticFault, evaluate
+from pytest_kwait.simulator.kubelet.shell_control import Exit
+from pytest_kwait.simulator.kubelet.shell_patterns import (
+    compiled,
+    escaped,
+    expanded,
+    has_pattern,
+    matches,
+    unescaped,
+)
+from pytest_kwait.simulator.kubelet.shell_tree import (
+    Arithmetic,
+    Literal,
+    Parameter,
+    Substitution,
+    Word,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_kwait.simulator.kubelet.processes import Effect
+    from pytest_kwait.simulator.kubelet.shell_state import ShellState
+    from pytest_kwait.simulator.kubelet.shell_tree import Part
+
+__all__ = ["Expander"]
+
+_HOMES = {"": "/root", "root": "/root", "nobody": "/"}
+
+# A text, whether it is quoted, and whether it is split into fields. No text: a field ends here.
+_Item = tuple[str | None, bool, bool]
+_NO_ARGUMENTS: _Item = (None, True, False)
+_BREAK: _Item = (None, True, True)
+_SOFT_BREAK: _Item = (None, False, True)
+
+
+class _Fields:
+    """Fields in the making."""
+
+    def __init__(self, separators: str) -> None:
+        self._blank = "".join(char for char in separators if char in " \t\n")
+        self._hard = "".join(char for char in separators if char not in " \t\n")
+        self.done: list[tuple[str, bool]] = []
+        self._pieces: list[str] = []
+        self._begun = False
+        self._pattern = False
+        self._soft = False
+        self._void = False
+
+    def add(self, item: _Item) -> None:
+        text, quoted, split = item
+        if text is None:
+            if item is _NO_ARGUMENTS:
+                self._void = True
+            elif item is _BREAK or self._begun:
+                self.end()
+            return
+        if split and not quoted:
+            self._split(text)
+        elif quoted:
+            self._pieces.append(escaped(text))
+            self._begun = True
+            self._void = self._void and not text
+        elif text:
+            self._pieces.append(text)
+            self._begun = self._pattern = True
+            self._soft = False
+
+    def _split(self, text: str) -> None:
+        for char in text:
+            if char in self._blank:
+                if self._begun:
+                    self.end()
+                    self._soft = True
+            elif char in self._hard:
+                if self._begun or not self._soft:
+                    self.end()
+                self._soft = False
+            else:
+                self._pieces.append("\\\\" if char == "\\" else char)
+                self._begun = self._pattern = True
+                self._soft = False
+
+    def end(self) -> None:
+        self.done.append(("".join(self._pieces), self._pattern))
+        self._pieces.clear()
+        self._begun = self._pattern = self._soft = self._void = False
+
+    def finish(self) -> list[tuple[str, bool]]:
+        if self._begun and not (self._void and not any(self._pieces)):
+            self.end()
+        return self.done
+
+
+class Expander:
+    """Expands the words of one shell.
+
+    Args:
+        shell: whose variables they name.
+    """
+
+    __slots__ = ("_shell",)
+
+    def __init__(self, shell: ShellState) -> None:
+        self._shell = shell
+
+    # -- words
+
+    def fields(self, word: Word) -> Generator[Effect, None, list[str]]:
+        """The arguments that a word becomes."""
+        plain = word.plain
+        if plain is not None and plain[:1] != "~" and not has_pattern(plain):
+            return [plain]
+        shell = self._shell
+        fields = _Fields(shell.variables.ifs)
+        items = yield from self._items(word, split=True)
+        for item in items:
+            fields.add(item)
+        found: list[str] = []
+        for pattern, active in fields.finish():
+            if active and "f" not in shell.options and has_pattern(pattern):
+                names = expanded(pattern, shell.around.files, shell.around.cwd)
+                if names:
+                    found += names
+                    continue
+            found.append(unescaped(pattern))
+        return found
+
+    def text(self, word: Word, *, assigned: bool = False) -> Generator[Effect, None, str]:
+        """The one text that a word becomes, as in an assignment."""
+        items = yield from self._items(word, split=False, assigned=assigned)
+        return "".join(" " if text is None else text for text, _, _ in items if text != "")
+
+    def pattern(self, word: Word) -> Generator[Effect, None, str]:
+        """The pattern that a word becomes."""
+        items = yield from self._items(word, split=False)
+        return "".join(
+            " " if text is None else escaped(text) if quoted else text for text, quoted, _ in items
+        )
+
+    def _items(
+        self, word: Word, *, split: bool, assigned: bool = False
+    ) -> Generator[Effect, None, list[_Item]]:
+        found: list[_Item] = []
+        for index, (part, quoted) in enumerate(word.parts):
+            if isinstance(part, Literal):
+                text = part.text
+                if not quoted and "~" in text and (index == 0 or assigned):
+                    found += self._home(word, index, text, assigned=assigned)
+                else:
+                    found.append((text, quoted, False))
+            else:
+                found += yield from self._part(part, quoted=quoted, split=split)
+        return found
+
+    def _home(self, word: Word, index: int, text: str, *, assigned: bool) -> list[_Item]:
+        """A `~` at the beginning as the folder that it is."""
+        pieces = text.split(":") if assigned else [text]
+        found: list[_Item] = []
+        for number, piece in enumerate(pieces):
+            if number:
+                found.append((":", False, False))
+            name, slash, rest = piece.partition("/")
+            whole = slash or number < len(pieces) - 1 or index == len(word.parts) - 1
+            first = index == 0 or number > 0
+            if not name.startswith("~") or not whole or not first:
+                found.append((piece, False, False))
+                continue
+            home = self._shell.variables.get("HOME") if name == "~" else None
+            home = home if home is not None else _HOMES.get(name[1:])
+            if home is None:
+                found.append((piece, False, False))
+            else:
+                found += [(home, True, False), (slash + rest, False, False)]
+        return found
+
+    # -- parts
+
+    def _part(
+        self, part: Part, *, quoted: bool, split: bool
+    ) -> Generator[Effect, None, list[_Item]]:
+        match part:
+            case Literal(text):
+                return [(text, quoted, False)]
+            case Arithmetic(expression):
+                value = yield from self.text(expression)
+                return [(str((yield from self.number(value))), quoted, split)]
+            case Substitution(script):
+                text = yield from self._shell.substitute(script)
+                return [(text, quoted, split)]
+            case Parameter():
+                return (yield from self._parameter(part, quoted=quoted, split=split))
+
+    def number(self, expression: str) -> Generator[Effect, None, int]:
+        """The value of an expression; the shell ends where it has none."""
+        shell = self._shell
+        try:
+            return evaluate(
+                expression,
+                lambda name: self.value(name) or "",
+                lambda name, value: shell.variables.set(name, value),
+            )
+        except ArithmeticFault as fault:
+            yield shell.complaint(str(fault))
+            raise Exit(2) from None
+
+    def value(self, name: str) -> str | None:
+        """A parameter's value; None where it is unset."""
+        shell = self._shell
+        if name.isdigit():
+            number = int(name)
+            if not number:
+                return shell.name
+            return shell.arguments[number - 1] if number <= len(shell.arguments) else None
+        match name:
+            case "?":
+                return str(shell.status)
+            case "$":
+                return str(shell.pid)
+            case "!":
+                return str(shell.last_job) if shell.last_job else ""
+            case "LINENO":
+                return str(shell.line if shell.file else 0)
+            case "#":
+                return str(len(shell.arguments))
+            case "-":
+                return "".join(sorted(one for one in shell.options if len(one) == 1))
+            case "@":
+                return " ".join(shell.arguments) if shell.arguments else None
+            case "*":
+                joint = shell.variables.ifs[:1]
+                return joint.join(shell.arguments) if shell.arguments else None
+        return shell.variables.get(name)
+
+    def _parameter(
+        self, part: Parameter, *, quoted: bool, split: bool
+    ) -> Generator[Effect, None, list[_Item]]:
+        name, operator = part.name, part.operator
+        shell = self._shell
+        if (
+            name in "@*"
+            and operator in ("", "-", ":-", "+", ":+")
+            and (not operator or (bool(shell.arguments) == (operator[-1] == "-")))
+        ):
+            return self._arguments(name, quoted=quoted, split=split)
+        value = self.value(name)
+        if operator == "length":
+            if name in "@*":
+                return [(str(len(shell.arguments)), quoted, split)]
+            if value is None and "u" in shell.options:
+                yield from self._unset(name)
+            return [(str(len(value or "")), quoted, split)]
+        kind = operator[-1:] if operator in ("-", ":-", "=", ":=", "?", ":?", "+", ":+") else ""
+        word = part.word or Word(())
+        if kind:
+            missing = value is None or (not value and operator[0] == ":")
+            if kind == "+":
+                return [] if missing else (yield from self._word(word, quoted=quoted, split=split))
+            if missing:
+                return (yield from self._missing(part, word, quoted=quoted, split=split))
+            return [(value or "", quoted, split)]
+        if value is None:
+            if "u" in shell.options and name not in "@*!":
+                yield from self._unset(name)
+            value = ""
+        if operator:
+            value = yield from self._changed(value, part, word)
+        return [(value, quoted, split)]
+
+    def _arguments(self, name: str, *, quoted: bool, split: bool) -> list[_Item]:
+        shell = self._shell
+        if not shell.arguments:
+            return [_NO_ARGUMENTS] if quoted and name == "@" else []
+        if quoted and name == "*":
+            return [(self.value("*") or "", True, False)]
+        found: list[_Item] = []
+        for argument in shell.arguments:
+            if found:
+                found.append(_BREAK if quoted else _SOFT_BREAK)
+            found.append((argument, quoted, split))
+        return found
+
+    def _word(
+        self, word: Word, *, quoted: bool, split: bool
+    ) -> Generator[Effect, None, list[_Item]]:
+        """The word of an operator, which is split as the parameter would be."""
+        items = yield from self._items(word, split=split)
+        return [
+            (text, quoted or mark, split and not (quoted or mark)) if text is not None
+            else item
+            for item in items
+            for text, mark, _ in (item,)
+        ]  # fmt: skip
+
+    def _missing(
+        self, part: Parameter, word: Word, *, quoted: bool, split: bool
+    ) -> Generator[Effect, None, list[_Item]]:
+        shell = self._shell
+        kind = part.operator[-1]
+        if kind == "-":
+            return (yield from self._word(word, quoted=quoted, split=split))
+        text = yield from self.text(word)
+        if kind == "?":
+            null = " or null" if part.operator == ":?" else ""
+            yield shell.complaint(f"{part.name}: {text or f'parameter not set{null}'}")
+            raise Exit(2)
+        if not part.name.isidentifier():
+            yield shell.complaint(f"{part.name}: bad variable name")
+            raise Exit(2)
+        shell.variables.set(part.name, text)
+        return [(text, quoted, split)]
+
+    def _unset(self, name: str) -> Generator[Effect, None, None]:
+        yield self._shell.complaint(f"{name}: parameter not set")
+        raise Exit(2)
+
+    def _changed(self, value: str, part: Parameter, word: Word) -> Generator[Effect, None, str]:
+        """What an operator makes of a value."""
+        operator = part.operator
+        if operator == ":":
+            start = yield from self.number((yield from self.text(word)))
+            start = max(len(value) + start, 0) if start < 0 else start
+            if part.more is None:
+                return value[start:]
+            length = yield from self.number((yield from self.text(part.more)))
+            return value[start : start + length if length >= 0 else len(value) + length]
+        pattern = yield from self.pattern(word)
+        if operator in ("/", "//"):
+            new = (yield from self.text(part.more)) if part.more is not None else ""
+            return _replaced(value, pattern, new, every=operator == "//")
+        return _trimmed(value, pattern, operator)
+
+
+def _trimmed(value: str, pattern: str, operator: str) -> str:
+    """Without the shortest or longest beginning or end that matches."""
+    if not has_pattern(pattern):
+        text = unescaped(pattern)
+        return value.removeprefix(text) if operator[0] == "#" else value.removesuffix(text)
+    if operator[0] == "#":
+        ends = range(len(value) + 1) if operator == "#" else range(len(value), -1, -1)
+        return next((value[end:] for end in ends if matches(pattern, value[:end])), value)
+    starts = range(len(value), -1, -1) if operator == "%" else range(len(value) + 1)
+    return next((value[:start] for start in starts if matches(pattern, value[start:])), value)
+
+
+def _replaced(value: str, pattern: str, new: str, *, every: bool) -> str:
+    if not pattern:
+        return value
+    expression = compiled(pattern)
+    found: list[str] = []
+    position = 0
+    while position < len(value):
+        match = expression.match(value, position)
+        if match is None or match.end() == position:
+            found.append(value[position])
+            position += 1
+            continue
+        found.append(new)
+        position = match.end()
+        if not every:
+            break
+    return "".join(found) + value[position:]

@@ -1,0 +1,180 @@
+"""The processes of a shell: subshells, pipelines, substitutions, what runs in the background."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.kubelet.descriptors import Capture, OpenFile, copied, duct, opened
+from pytest_kwait.simulator.kubelet.processes import (
+    Await,
+    Call,
+    Effect,
+    Pipe,
+    Process,
+    Surroundings,
+    Write,
+)
+from pytest_kwait.simulator.kubelet.shell_control import Exit, LoopControl, Return
+from pytest_kwait.simulator.kubelet.shell_state import ShellState
+from pytest_kwait.simulator.kubelet.shell_tree import Command, Literal, Node, Word
+from pytest_kwait.simulator.kubelet.tasks import ForkFault, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["ShellProcesses"]
+
+_ENDINGS = {
+    1: "Hangup", 3: "Quit", 4: "Illegal instruction", 6: "Aborted", 9: "Killed",
+    10: "User defined signal 1", 11: "Segmentation fault", 12: "User defined signal 2",
+    14: "Alarm clock", 15: "Terminated",
+}  # fmt: skip
+_MOST_JOBS = 512
+_CAT = Word(((Literal("cat"), False),))
+
+
+class ShellProcesses(ShellState):
+    """A shell that starts others of its kind."""
+
+    def _leave(self) -> Generator[Effect, None, None]:
+        script = self.traps.pop("EXIT", None)
+        if script:
+            status = self.status
+            try:
+                yield from self.evaluate(script)
+                self.status = status
+            except Exit as end:
+                self.status = end.code
+            except (Return, LoopControl):
+                self.status = status
+
+    def ended(self, node: Node) -> Process:
+        """Run a whole (sub)shell."""
+        try:
+            try:
+                yield from self.node(node)
+            except (Exit, Return) as end:
+                self.status = end.code
+            except LoopControl:
+                pass
+            yield from self._leave()
+        finally:
+            self.variables.close()
+        return self.status
+
+    def within(self, node: Node) -> Generator[Effect, None, None]:
+        """Run a subshell in this process, which has its files back afterwards."""
+        around = self.around
+        kept = copied(around.fds)
+        inner = self.subshell(around.with_env(around.env))
+        call = Call(inner.ended(node))
+        try:
+            yield call
+        finally:
+            for one in around.fds.values():
+                one.release()
+            around.fds.clear()
+            around.fds.update(kept)
+        self.status = call.code
+
+    def substitute(self, script: Node) -> Generator[Effect, None, str]:
+        """What a script writes, without the newlines at its end."""
+        fds = self.around.fds
+        if isinstance(script, Command) and not script.words and not script.assignments:
+            # `$(<file)`.
+            script = Command((_CAT,), (), script.redirects, script.line)
+        capture = Capture(self.around.tasks.account)
+        capture.retain()
+        kept = fds.get(1)
+        fds[1] = capture.retain()
+        try:
+            yield from self.within(script)
+            capture.release()
+            if kept is not None:
+                fds[1] = kept
+            else:
+                del fds[1]
+            kept = None
+            if capture.refs > 1:
+                # Somebody in the background may still write.
+                yield Await(lambda: capture.refs == 1)
+            text = capture.data.replace(b"\0", b"").decode(errors="surrogateescape")
+        finally:
+            if kept is not None:
+                fds[1] = kept
+            capture.release()
+        self.substituted = self.status
+        return text.rstrip("\n")
+
+    def fork(self, node: Node, fds: dict[int, OpenFile]) -> Task:
+        """Start a subshell as a process.
+
+        Raises:
+            Exit: the container has too many processes.
+        """
+
+        def make(around: Surroundings) -> Process:
+            inner = self.subshell(around)
+            around.task.handler, around.task.traps = inner.signal, inner.handles
+            return inner.ended(node)
+
+        around = self.around
+        return around.tasks.start(make, around, self.name, fds, parent=around.task.pid)
+
+    def _forked(self, node: Node, fds: dict[int, OpenFile]) -> Generator[Effect, None, Task]:
+        try:
+            return self.fork(node, fds)
+        except ForkFault:
+            yield self.complaint("can't fork: Resource temporarily unavailable")
+            raise Exit(2) from None
+
+    def _pipeline(self, commands: tuple[Node, ...]) -> Generator[Effect, None, None]:
+        members: list[Task] = []
+        previous: OpenFile | None = None
+        for command in commands:
+            fds = copied(self.around.fds)
+            if previous is not None:
+                _replace(fds, 0, previous)
+                previous.release()
+                previous = None
+            if command is not commands[-1]:
+                reader, writer = duct(Pipe())
+                previous = reader.retain()
+                _replace(fds, 1, writer)
+            try:
+                members.append((yield from self._forked(command, fds)))
+            except Exit:
+                if previous is not None:
+                    previous.release()
+                raise
+        yield Await(lambda: all(one.code is not None for one in members))
+        codes = [one.code or 0 for one in members]
+        self.status = codes[-1]
+        if "pipefail" in self.options:
+            self.status = next((code for code in reversed(codes) if code), 0)
+        yield from self.told_end(members[-1])
+
+    def told_end(self, task: Task) -> Generator[Effect, None, None]:
+        """Say how a process ended that a signal has ended."""
+        if task.signalled in _ENDINGS:
+            yield Write(2, f"{_ENDINGS[task.signalled]}\n".encode())
+
+    def _background(self, command: Node) -> Generator[Effect, None, None]:
+        fds = copied(self.around.fds)
+        account = self.around.tasks.account
+        null = opened(self.around.files, "/dev/null", "r", account, self.around.now, {})
+        _replace(fds, 0, null)
+        task = yield from self._forked(command, fds)
+        self.children[task.pid] = task
+        self.last_job = task.pid
+        self.status = 0
+        if len(self.children) > _MOST_JOBS:
+            for pid in [pid for pid, one in self.children.items() if one.code is not None]:
+                del self.children[pid]
+
+
+def _replace(fds: dict[int, OpenFile], number: int, one: OpenFile) -> None:
+    old = fds.pop(number, None)
+    fds[number] = one.retain()
+    if old is not None:
+        old.release()

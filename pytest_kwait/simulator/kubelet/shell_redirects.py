@@ -1,0 +1,92 @@
+"""Where a command's files lead while it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.kubelet.descriptors import FileEnd, OpenFile, opened
+from pytest_kwait.simulator.kubelet.files import MISSING, File, FileFault
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_kwait.simulator.kubelet.processes import Effect
+    from pytest_kwait.simulator.kubelet.shell_state import ShellState
+    from pytest_kwait.simulator.kubelet.shell_tree import Redirect
+
+__all__ = ["Saved", "redirected", "restored"]
+
+Saved = list[tuple[int, OpenFile | None]]
+"""What was open under the numbers that were changed, in that order."""
+
+_MODES = {"<": "r", ">": "w", ">|": "w", ">>": "a", "<>": "+", "&>": "w"}
+
+
+def redirected(
+    shell: ShellState, redirects: tuple[Redirect, ...]
+) -> Generator[Effect, None, Saved | None]:
+    """Open what redirections say; what was open before, None where that failed."""
+    saved: Saved = []
+    for redirect in redirects:
+        opened_one = yield from _open(shell, redirect)
+        if opened_one is False:
+            restored(shell, saved)
+            return None
+        for stream in (1, 2) if redirect.operator == "&>" else (redirect.stream,):
+            saved.append((stream, shell.around.fds.pop(stream, None)))
+            if isinstance(opened_one, OpenFile):
+                shell.around.fds[stream] = opened_one.retain()
+    return saved
+
+
+def restored(shell: ShellState, saved: Saved) -> None:
+    """Have the files open again that were before."""
+    fds = shell.around.fds
+    for stream, before in reversed(saved):
+        now = fds.pop(stream, None)
+        if before is not None:
+            fds[stream] = before
+        if now is not None:
+            now.release()
+    saved.clear()
+
+
+def _open(shell: ShellState, redirect: Redirect) -> Generator[Effect, None, OpenFile | bool | None]:
+    """The open file; None to close, False where that failed and has been told."""
+    around, operator = shell.around, redirect.operator
+    if operator in ("<<", "<<-"):
+        text = yield from shell.expander.text(redirect.target)
+        data = text.encode(errors="surrogateescape")
+        return FileEnd(File(data), None, around.now, "r")
+    target = yield from shell.expander.text(redirect.target)
+    if operator in (">&", "<&"):
+        if target == "-":
+            return None
+        if target.isdigit():
+            found = around.fds.get(int(target))
+            if found is None:
+                yield shell.complaint(f"{target}: Bad file descriptor")
+                return False
+            return found
+        if operator == "<&":
+            yield shell.complaint("ambiguous redirect")
+            return False
+    mode = _MODES.get(operator, "w")
+    exclusive = "C" in shell.options and operator == ">"
+    path = around.path(target) if target else ""
+    try:
+        if not path:
+            raise FileFault(MISSING)
+        return opened(
+            around.files, path, mode, around.tasks.account, around.now, around.fds,
+            exclusive=exclusive,
+        )  # fmt: skip
+    except FileFault as fault:
+        why = str(fault)
+        if mode == "r":
+            why = "no such file" if why == MISSING else why
+            yield shell.complaint(f"can't open {target}: {why}")
+        else:
+            why = "nonexistent directory" if why == MISSING else why
+            yield shell.complaint(f"can't create {target}: {why}")
+        return False
