@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.simulator.admission.webhook_reviews import object_of, request_of
 from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
 from pytest_kwait.simulator.cel.authorizations import DECIDES, authorizer_of
-from pytest_kwait.simulator.cel.expressions import EvaluationError, Expression, Invalid, compiled
+from pytest_kwait.simulator.cel.expressions import (
+    EvaluationError,
+    Expression,
+    Invalid,
+    checked_type,
+)
 from pytest_kwait.simulator.cel.object_types import ObjectTypes
 from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from google.protobuf.descriptor_pool import DescriptorPool
 
     from pytest_kwait.simulator.admission.attributes import Attributes
     from pytest_kwait.simulator.cluster_api import ClusterApi
@@ -79,15 +86,22 @@ _EMPTY = {"subResource": "", "requestSubResource": "", "name": "", "namespace": 
 
 
 def kind_of_value(
-    text: str, variables: Mapping[str, Obj], *, params: bool, authorizer: bool = True
+    text: str,
+    variables: Mapping[str, Obj] | None,
+    *,
+    params: bool,
+    authorizer: bool = True,
+    declare: Callable[[DescriptorPool], None] | None = None,
 ) -> str:
     """The type of the value of an expression about a request.
 
     Args:
         text: the expression.
-        variables: the variables of its policy, with what is known of their types.
+        variables: the variables of its policy, with what is known of their types; None where
+            expressions cannot speak of any.
         params: whether there are parameters.
         authorizer: whether it may ask who may do what.
+        declare: what adds types that only this expression knows; None for none.
 
     Raises:
         Invalid: it has no meaning.
@@ -95,23 +109,27 @@ def kind_of_value(
     book = ObjectTypes(verbatim=True)
     types = dict.fromkeys(("object", "oldObject", "namespaceObject"), "dyn")
     types["request"] = book.name_of(_REQUEST)
-    types["variables"] = book.name_of({"type": "object", "properties": dict(variables)})
+    if variables is not None:
+        types["variables"] = book.name_of({"type": "object", "properties": dict(variables)})
     if params:
         types["params"] = "dyn"
     if authorizer:
         types |= {"authorizer": "Authorizer", "authorizer.requestResource": "ResourceCheck"}
-    return compiled(text, types, book.pool()).result
+    pool = book.pool()
+    if declare is not None:
+        declare(pool)
+    return checked_type(text, types, pool)
 
 
 def compile_fault(
-    text: str, wanted: str, variables: Mapping[str, Obj], *, params: bool
+    text: str, wanted: str, variables: Mapping[str, Obj] | None, *, params: bool
 ) -> tuple[str, Obj]:
     """Why an expression cannot be taken, empty if it can; and what is known of its type.
 
     Args:
         text: the expression.
         wanted: the type that it must have, empty for any.
-        variables: those of its policy.
+        variables: those of its policy; None where expressions cannot speak of any.
         params: whether there are parameters.
     """
     try:
@@ -163,8 +181,12 @@ class Situation:
         self._api = api
         self._values["authorizer"] = _authorizer(attributes)
 
-    def evaluate(self, text: str) -> Any:
+    def evaluate(self, text: str, form: str = "") -> Any:
         """The value of an expression; variables get theirs when they are first spoken of.
+
+        Args:
+            text: the expression.
+            form: what is run in its place; empty for itself.
 
         Raises:
             EvaluationError: it has none.
@@ -179,7 +201,7 @@ class Situation:
                 self._values["variables"][name] = value
         asked = DECIDES.set(self._decide)
         try:
-            return _expression(text).evaluate(self._values)
+            return _expression(form or text).evaluate(self._values)
         finally:
             DECIDES.reset(asked)
 

@@ -76,6 +76,8 @@ class Attributes:
     content: Kind | None = None
     """The kind of the object itself, where the subresource has one of its own: Eviction, Scale."""
     again: Reinvocation = field(default_factory=Reinvocation)
+    policies_again: Reinvocation = field(default_factory=Reinvocation)
+    """The same for policies; whether there is a second round is told by `again`."""
     on_store: list[Callable[[], None]] = field(default_factory=list)
     """Called once nothing refuses the request any more, just before the object is stored."""
 

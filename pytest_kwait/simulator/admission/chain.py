@@ -11,6 +11,7 @@ from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
 from pytest_kwait.simulator.admission.certificate_rights import CertificateRights
 from pytest_kwait.simulator.admission.default_tolerations import DefaultTolerationSeconds
 from pytest_kwait.simulator.admission.limit_ranger import LimitRanger
+from pytest_kwait.simulator.admission.mutating_policy import MutatingPolicies
 from pytest_kwait.simulator.admission.mutating_webhook import MutatingWebhook
 from pytest_kwait.simulator.admission.namespace_lifecycle import NamespaceLifecycle
 from pytest_kwait.simulator.admission.node_taints import NodeTaint
@@ -39,7 +40,7 @@ class Admission:
     def __init__(self, api: ClusterApi) -> None:
         self._lifecycle = NamespaceLifecycle(api)
         self._mutating, self._validating = MutatingWebhook(api), ValidatingWebhook(api)
-        self._policies = ValidatingPolicies(api)
+        self._changing, self._policies = MutatingPolicies(api), ValidatingPolicies(api)
         self._plugins: tuple[Plugin, ...] = (
             self._lifecycle,
             LimitRanger(api),
@@ -52,6 +53,7 @@ class Admission:
             ClaimResize(api),
             RuntimeClass(api),
             CertificateRights(api),
+            self._changing,
             self._mutating,
             self._policies,
             self._validating,
@@ -61,7 +63,7 @@ class Admission:
     def admit(self, attributes: Attributes) -> None:
         """Let the plugins change the object, which has not been validated yet.
 
-        They are all asked once more where a webhook changed something.
+        They are all asked once more where a policy or a webhook changed something.
 
         Raises:
             StatusError: one of them refuses it.
@@ -93,10 +95,12 @@ class Admission:
             Unanswered: webhooks are to be asked first.
         """
         self._lifecycle.admit(attributes)
-        self._mutating.admit(attributes)
+        for plugin in (self._changing, self._mutating):
+            plugin.admit(attributes)
         if attributes.again.due:
             attributes.again.active = True
-            self._mutating.admit(attributes)
+            for plugin in (self._changing, self._mutating):
+                plugin.admit(attributes)
 
     def validate_content(self, attributes: Attributes) -> None:
         """As `validate` for the content of a subresource.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.admission.webhook_rules import GROUP, wanted_kind
-from pytest_kwait.simulator.objects import labels_of, name_of
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.admission.policy_matching import bound_kind, params_of
+from pytest_kwait.simulator.admission.webhook_rules import GROUP
+from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
@@ -20,17 +20,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.admission_expressions import Situation
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind
 
 __all__ = ["ValidatingPolicies"]
 
 _POLICIES = f"validatingadmissionpolicies.{GROUP}"
 _BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
-_NO_PARAMS = (
-    "failed to configure binding: no params found for policy binding with `Deny` "
-    "parameterNotFoundAction"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +73,10 @@ class ValidatingPolicies(Plugin):
             raise refusal
 
     def _denials(self, policy: Obj, binding: Obj, attributes: Attributes) -> Iterator[_Denial]:
-        kind = self._matched(policy.get("matchConstraints") or {}, attributes)
+        kind = bound_kind(self._api, policy, binding, attributes)
         if kind is None:
             return
-        limits: Obj | None = binding.get("matchResources")
-        if limits is not None and not self._within(limits, attributes):
-            return
-        found = self._params(policy, binding, attributes)
+        found = params_of(self._api, policy, binding, attributes)
         if isinstance(found, str):
             if policy.get("failurePolicy", "Fail") == "Fail":
                 yield _Denial("Invalid", found)
@@ -103,59 +95,6 @@ class ValidatingPolicies(Plugin):
                     yield _Denial("Invalid", failure)
                 continue
             yield from _broken(policy, situation)
-
-    def _matched(self, constraints: Obj, attributes: Attributes) -> Kind | None:
-        """The version of the kind that a policy is held against, None where it is not."""
-        excluded = constraints.get("excludeResourceRules") or []
-        for rule in excluded:
-            named = rule.get("resourceNames") or []
-            if (not named or attributes.name in named) and wanted_kind(
-                self._api, {"rules": [rule]}, attributes
-            ):
-                return None
-        rules = [
-            rule
-            for rule in constraints.get("resourceRules") or ()
-            if not rule.get("resourceNames") or attributes.name in rule["resourceNames"]
-        ]
-        return wanted_kind(self._api, {**constraints, "rules": rules}, attributes)
-
-    def _within(self, limits: Obj, attributes: Attributes) -> bool:
-        everything = {
-            "operations": ["*"],
-            "apiGroups": ["*"],
-            "apiVersions": ["*"],
-            "resources": ["*/*"],
-        }
-        rules = limits.get("resourceRules") or [everything]
-        return self._matched({**limits, "resourceRules": rules}, attributes) is not None
-
-    def _params(self, policy: Obj, binding: Obj, attributes: Attributes) -> list[Obj | None] | str:
-        """The parameters that a policy is held with, one after the other; a text says why not."""
-        wanted, reference = policy.get("paramKind"), binding.get("paramRef")
-        if wanted is None or reference is None:
-            return [None]
-        kind = self._api.kinds.of_kind(wanted["apiVersion"], wanted["kind"])
-        if kind is None:
-            return (
-                f"failed to configure policy: failed to find resource referenced by paramKind: "
-                f"'{wanted['apiVersion']}, Kind={wanted['kind']}'"
-            )
-        namespace = reference.get("namespace") or (attributes.namespace if kind.namespaced else "")
-        found: list[Obj | None] = []
-        for obj in self._api.list(kind.qualified, namespace or None):
-            named = reference.get("name")
-            if (
-                name_of(obj) == named
-                if named
-                else matches(reference.get("selector") or {}, labels_of(obj))
-            ):
-                found.append(obj)
-        if found:
-            return found
-        if reference.get("parameterNotFoundAction") == "Allow":
-            return []
-        return _NO_PARAMS
 
 
 def _broken(policy: Obj, situation: Situation) -> Iterator[_Denial]:

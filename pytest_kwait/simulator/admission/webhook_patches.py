@@ -16,9 +16,22 @@ from pytest_kwait.simulator.status_error import internal_error
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["patched"]
+__all__ = ["PatchError", "apply_operations", "patched"]
 
 _KINDS = ("add", "copy", "move", "remove", "replace", "test")
+
+
+class PatchError(ValueError):
+    """An operation cannot be done; the text is the server's.
+
+    Args:
+        text: why.
+        test: whether it is one that only looks.
+    """
+
+    def __init__(self, text: str, *, test: bool = False) -> None:
+        super().__init__(text)
+        self.test = test
 
 
 def patched(obj: Obj, operations: list[Any]) -> Obj:
@@ -27,12 +40,24 @@ def patched(obj: Obj, operations: list[Any]) -> Obj:
     Raises:
         StatusError: 500, one of them cannot be done.
     """
+    try:
+        return apply_operations(obj, operations)
+    except PatchError as error:
+        raise internal_error(str(error)) from None
+
+
+def apply_operations(obj: Obj, operations: list[Any]) -> Obj:
+    """The object after the operations.
+
+    Raises:
+        PatchError: one of them cannot be done.
+    """
     changed: Any = clone(obj)
     for operation in operations:
         given: Any = operation if isinstance(operation, dict) else {}
         kind, path = given.get("op", ""), str(given.get("path", ""))
         if kind not in _KINDS:
-            raise internal_error(f"Unexpected kind: {kind}")
+            raise PatchError(f"Unexpected kind: {kind}")
         if kind == "replace" and _is_missing_field(changed, path):
             # As the server's library, to which a field that is not there is one that is empty.
             given = {**given, "op": "add"}
@@ -40,9 +65,9 @@ def patched(obj: Obj, operations: list[Any]) -> Obj:
             changed = jsonpatch.apply_patch(changed, [given])
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
             why = _refusal(changed, kind, path) or str(error)
-            raise internal_error(why) from None
+            raise PatchError(why, test=kind == "test") from None
     if not isinstance(changed, dict):
-        raise internal_error("the patched object is no object")
+        raise PatchError("the patched object is no object")
     return changed
 
 

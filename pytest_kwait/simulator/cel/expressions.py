@@ -27,6 +27,7 @@ __all__ = [
     "EvaluationError",
     "Expression",
     "Invalid",
+    "checked_type",
     "compiled",
     "optional_form",
     "optional_values",
@@ -124,26 +125,59 @@ def compiled(
     Raises:
         Invalid: it has no meaning for these types, or needs what is not there.
     """
-    variables = {name: named_type(kind) for name, kind in types.items()}
+    variables = dict(types)
     if optional:
         variables[_FORMER] = variables.pop(optional)
-        variables[_THERE] = cel.Type.BOOL
-    config = cel.NewEnvConfigFromYaml(_EXTENSIONS)
+        variables[_THERE] = "bool"
     form = own_names(optional_form(text, optional) if optional else text)
+    try:
+        checked = _checked(form, variables, pool)
+    except Invalid as error:
+        if not optional:
+            raise
+        said = _LINE.sub(lambda found: f"<input>:{int(found[1]) - 1}:", str(error))
+        raise Invalid(said) from None
+    if checked is None:
+        return Expression(form, tuple(variables), "BOOL")
+    result = checked.return_type().name()
+    return Expression(form, tuple(variables), result, b"" if optional else checked.serialize())
+
+
+def checked_type(text: str, types: Mapping[str, str], pool: DescriptorPool | None = None) -> str:
+    """The name of the type of an expression's value, which is not compiled for running.
+
+    Args:
+        text: the expression.
+        types: its variables with their types, as the language writes them.
+        pool: the messages that the types name; None for none.
+
+    Raises:
+        Invalid: it has no meaning for these types.
+    """
+    checked = _checked(own_names(text), types, pool)
+    return "BOOL" if checked is None else checked.return_type().name()
+
+
+def _checked(
+    text: str, types: Mapping[str, str], pool: DescriptorPool | None
+) -> cel.Expression | None:
+    """What the checker makes of an expression; None where it only compares mixed numbers.
+
+    Raises:
+        Invalid: it has no meaning for these types.
+    """
+    variables = {name: named_type(kind) for name, kind in types.items()}
+    config = cel.NewEnvConfigFromYaml(_EXTENSIONS)
     try:
         checker = cel.NewEnv(
             pool, config=config, variables=variables, functions=checked_functions()
         )
-        checked = checker.compile(form)
+        return checker.compile(text)
     except RuntimeError as error:
         said = _compile_text(str(error))
         if _only_mixed_numbers(said):
-            return Expression(form, tuple(variables), "BOOL")
-        if optional:
-            said = _LINE.sub(lambda found: f"<input>:{int(found[1]) - 1}:", said)
+            return None
         raise Invalid(said) from None
-    result = checked.return_type().name()
-    return Expression(form, tuple(variables), result, b"" if optional else checked.serialize())
 
 
 def _only_mixed_numbers(said: str) -> bool:

@@ -18,6 +18,7 @@ from pytest_kwait.simulator.cel import (
     addresses,
     authorizations,
     lists,
+    pointers,
     quantities,
     regexes,
     urls,
@@ -55,7 +56,16 @@ Overload = tuple[str, tuple[str, ...], str]
 
 _FUNCTIONS: tuple[tuple[dict[Overload, Callable[..., Any]], str], ...] = tuple(
     (module.FUNCTIONS, module.__name__)
-    for module in (addresses, authorizations, lists, quantities, regexes, urls, versions)
+    for module in (
+        addresses,
+        authorizations,
+        lists,
+        pointers,
+        quantities,
+        regexes,
+        urls,
+        versions,
+    )
 )
 
 

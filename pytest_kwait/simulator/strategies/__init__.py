@@ -40,6 +40,14 @@ STRATEGIES = {
     "jobs.batch": ("jobs", "JobStrategy"),
     "leases.coordination.k8s.io": ("records", "LeaseStrategy"),
     "limitranges": ("limit_ranges", "LimitRangeStrategy"),
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": (
+        "mutating_policies",
+        "MutatingPolicyStrategy",
+    ),
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": (
+        "mutating_policies",
+        "MutatingBindingStrategy",
+    ),
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks", "WebhookStrategy"),
     "namespaces": ("namespaces", "NamespaceStrategy"),
     "networkpolicies.networking.k8s.io": ("networks", "NetworkPolicyStrategy"),

@@ -12,8 +12,6 @@ from pytest_kwait.simulator.formats import label_key_texts
 from pytest_kwait.simulator.status_error import FieldError, duplicate, invalid_value, required
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["condition_errors"]
@@ -24,7 +22,6 @@ _MOST = 64
 def condition_errors(
     conditions: list[Obj],
     at: str,
-    variables: Mapping[str, Obj] | None = None,
     *,
     params: bool = False,
 ) -> list[FieldError]:
@@ -32,8 +29,7 @@ def condition_errors(
 
     Args:
         conditions: the conditions.
-        at: where they stand.
-        variables: those of the policy, with what is known of their types.
+        at: where they stand; they cannot speak of a policy's variables.
         params: whether there are parameters.
     """
     errors: list[FieldError] = []
@@ -50,7 +46,7 @@ def condition_errors(
             # Not at import: the expressions' library is loaded where one is met.
             from pytest_kwait.simulator.admission.admission_expressions import compile_fault
 
-            fault, _ = compile_fault(text, "bool", variables or {}, params=params)
+            fault, _ = compile_fault(text, "bool", None, params=params)
             if fault:
                 errors.append(invalid_value(f"{where}.expression", text, fault))
         if not name:

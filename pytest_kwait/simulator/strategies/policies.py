@@ -9,7 +9,13 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import label_key_texts
-from pytest_kwait.simulator.status_error import duplicate, invalid_value, not_supported, required
+from pytest_kwait.simulator.status_error import (
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.strategies.match_conditions import condition_errors
 from pytest_kwait.simulator.strategies.webhooks import rule_errors
@@ -21,7 +27,13 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["PolicyBindingStrategy", "PolicyStrategy"]
+__all__ = [
+    "PolicyBindingStrategy",
+    "PolicyStrategy",
+    "match_errors",
+    "reference_errors",
+    "variable_errors",
+]
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -60,16 +72,14 @@ def _policy_errors(spec: Obj) -> Iterator[FieldError]:
     else:
         if not constraints.get("resourceRules"):
             yield required("spec.matchConstraints.resourceRules")
-        yield from _match_errors(constraints, "spec.matchConstraints")
+        yield from match_errors(constraints, "spec.matchConstraints")
+    conditions = spec.get("matchConditions") or []
+    yield from condition_errors(conditions, "spec.matchConditions", params=kind is not None)
     variables: dict[str, Obj] = {}
     for index, variable in enumerate(spec.get("variables") or ()):
-        yield from _variable_errors(
+        yield from variable_errors(
             variable, variables, kind is not None, f"spec.variables[{index}]"
         )
-    conditions = spec.get("matchConditions") or []
-    yield from condition_errors(
-        conditions, "spec.matchConditions", variables, params=kind is not None
-    )
     validations, notes = spec.get("validations") or [], spec.get("auditAnnotations") or []
     if not validations and not notes:
         yield required("spec.validations", _NOTHING)
@@ -82,7 +92,8 @@ def _policy_errors(spec: Obj) -> Iterator[FieldError]:
         yield from _expression_errors(note, "valueExpression", "", variables, kind is not None, at)
 
 
-def _match_errors(constraints: Obj, at: str) -> Iterator[FieldError]:
+def match_errors(constraints: Obj, at: str) -> Iterator[FieldError]:
+    """What is wrong with what a policy or a binding is about."""
     for field in ("namespaceSelector", "objectSelector"):
         yield from selector_errors(constraints.get(field) or {}, f"{at}.{field}")
     for field in ("resourceRules", "excludeResourceRules"):
@@ -107,9 +118,10 @@ def _expression_errors(
         variables.setdefault(holder["name"], found)
 
 
-def _variable_errors(
+def variable_errors(
     variable: Obj, variables: dict[str, Obj], params: bool, at: str
 ) -> Iterator[FieldError]:
+    """What is wrong with a policy's variable, which is among `variables` from then on."""
     name = variable.get("name", "")
     if not name:
         yield required(f"{at}.name", "name is not specified")
@@ -147,6 +159,24 @@ def _validation_errors(
         yield not_supported(f"{at}.reason", reason, _REASONS)
 
 
+def reference_errors(reference: Obj | None) -> Iterator[FieldError]:
+    """What is wrong with where a binding has its parameters from."""
+    if reference is None:
+        return
+    given = [field for field in ("name", "selector") if reference.get(field) is not None]
+    if not given:
+        yield required("spec.paramRef", "one of name or selector must be specified")
+    elif len(given) > 1:
+        why = "name and selector are mutually exclusive"
+        for field in given:
+            yield forbidden_field(f"spec.paramRef.{field}", why)
+    action, at = reference.get("parameterNotFoundAction"), "spec.paramRef"
+    if action is None:
+        yield required(f"{at}.parameterNotFoundAction")
+    elif action not in ("Deny", "Allow"):
+        yield not_supported(f"{at}.parameterNotFoundAction", action, ("Deny", "Allow"))
+
+
 def _binding_errors(spec: Obj) -> Iterator[FieldError]:
     name = spec.get("policyName", "")
     if not name:
@@ -154,21 +184,9 @@ def _binding_errors(spec: Obj) -> Iterator[FieldError]:
     else:
         for why in label_key_texts(name):
             yield invalid_value("spec.policyName", name, why)
-    reference: Obj | None = spec.get("paramRef")
-    if reference is not None:
-        given = [field for field in ("name", "selector") if reference.get(field) is not None]
-        if not given:
-            yield required("spec.paramRef", "one of name or selector must be specified")
-        elif len(given) > 1:
-            why = "name and selector are mutually exclusive"
-            yield invalid_value("spec.paramRef.name", reference["name"], why)
-        action, at = reference.get("parameterNotFoundAction"), "spec.paramRef"
-        if action is None:
-            yield required(f"{at}.parameterNotFoundAction")
-        elif action not in ("Deny", "Allow"):
-            yield not_supported(f"{at}.parameterNotFoundAction", action, ("Deny", "Allow"))
+    yield from reference_errors(spec.get("paramRef"))
     if spec.get("matchResources") is not None:
-        yield from _match_errors(spec["matchResources"], "spec.matchResources")
+        yield from match_errors(spec["matchResources"], "spec.matchResources")
     actions: list[str] = spec.get("validationActions") or []
     if not actions:
         why = "at least one validation action is required"

@@ -1,0 +1,203 @@
+"""MutatingAdmissionPolicy: expressions that say what becomes of what is to be stored.
+
+Source: k8s.io/apiserver pkg/admission/plugin/policy/mutating/{dispatcher,reinvocationcontext}.go,
+pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.policy_matching import bound_kind, params_of
+from pytest_kwait.simulator.admission.webhook_rules import GROUP
+from pytest_kwait.simulator.caller import Caller
+from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.status_error import StatusError, internal_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.admission.admission_expressions import Situation
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry import Kind
+
+__all__ = ["MutatingPolicies"]
+
+_POLICIES = f"mutatingadmissionpolicies.{GROUP}"
+_BINDINGS = f"mutatingadmissionpolicybindings.{GROUP}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Invocation:
+    """One policy by one binding with one object of parameters."""
+
+    policy: Obj
+    binding: Obj
+    kind: Kind
+    params: Obj | None
+
+    @property
+    def identity(self) -> str:
+        """What tells it from all others."""
+        params = self.params or {"metadata": {}}
+        parts = (name_of(self.policy), name_of(self.binding))
+        return "/".join((*parts, namespace_of(params), params["metadata"].get("name", "")))
+
+    @property
+    def said(self) -> str:
+        """How its refusals begin."""
+        policy, binding = name_of(self.policy), name_of(self.binding)
+        return f"policy '{policy}' with binding '{binding}' denied request: "
+
+
+class MutatingPolicies(Plugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def admit(self, attributes: Attributes) -> None:
+        """Let all policies that are bound to the request change it, in the order of their names.
+
+        In the second round those look again that want to and have not seen what changed after
+        them.
+
+        Raises:
+            StatusError: 403, one cannot do its work and may not be left out.
+        """
+        if not self._api.store.count(_BINDINGS) or attributes.kind.group == GROUP:
+            return
+        failures: list[tuple[str, str]] = []
+        invocations = [*self._invocations(attributes, failures)]
+        if invocations:
+            self._invoke_all(invocations, attributes, failures)
+        if failures:
+            raise _refusal(attributes, failures)
+
+    def _invocations(
+        self, attributes: Attributes, failures: list[tuple[str, str]]
+    ) -> Iterator[_Invocation]:
+        bindings = self._api.list(_BINDINGS)
+        for policy in self._api.list(_POLICIES):
+            for binding in bindings:
+                spec, limits = policy["spec"], binding["spec"]
+                if limits.get("policyName") != name_of(policy):
+                    continue
+                kind = bound_kind(self._api, spec, limits, attributes)
+                if kind is None:
+                    continue
+                found = params_of(self._api, spec, limits, attributes)
+                if isinstance(found, str):
+                    if _must_succeed(policy):
+                        said = _Invocation(policy, binding, kind, None).said
+                        failures.append((said + found, "Forbidden"))
+                    continue
+                for params in found:
+                    yield _Invocation(policy, binding, kind, params)
+
+    def _invoke_all(
+        self,
+        invocations: list[_Invocation],
+        attributes: Attributes,
+        failures: list[tuple[str, str]],
+    ) -> None:
+        rounds, again = attributes.again, attributes.policies_again
+        if rounds.active and attributes.obj != again.seen:
+            again.require()
+        done = 0
+        for invocation in invocations:
+            before = attributes.obj
+            made = self._invoke(invocation, attributes, failures)
+            if made is None:
+                continue
+            done += made
+            if attributes.obj != before:
+                again.require()
+            if invocation.policy["spec"].get("reinvocationPolicy") == "IfNeeded":
+                again.invoked.add(invocation.identity)
+        if done:
+            # Those count as well that changed something themselves.
+            again.require()
+            rounds.due = True
+        again.seen = clone(attributes.obj)
+
+    def _invoke(
+        self,
+        invocation: _Invocation,
+        attributes: Attributes,
+        failures: list[tuple[str, str]],
+    ) -> int | None:
+        """Change the request's object; how many mutations were done, None if none was meant."""
+        # Not at import: the expressions' library is loaded where one is met.
+        from pytest_kwait.simulator.admission.mutation_expressions import MutationError, changed
+
+        spec = invocation.policy["spec"]
+        must = _must_succeed(invocation.policy)
+        unmet, failure = self._situation(invocation, attributes).unmet(
+            spec.get("matchConditions") or []
+        )
+        if failure and must:
+            failures.append((invocation.said + failure, "Invalid"))
+        if unmet or failure:
+            return None
+        again = attributes.policies_again
+        if attributes.again.active and invocation.identity not in again.wanted:
+            return None
+        kind, done = attributes.content or invocation.kind, 0
+        for mutation in spec.get("mutations") or ():
+            if attributes.obj is None:
+                break
+            shown = view(kind, attributes.obj)
+            situation = self._situation(invocation, attributes)
+            try:
+                made = changed(mutation, situation, kind, shown)
+            except MutationError as error:
+                if must:
+                    failures.append((f"{invocation.said}{error}", "Invalid"))
+                continue
+            done += 1
+            if made != shown:
+                self._take(attributes, kind, made)
+        return done
+
+    def _situation(self, invocation: _Invocation, attributes: Attributes) -> Situation:
+        from pytest_kwait.simulator.admission.admission_expressions import Situation
+
+        variables = invocation.policy["spec"].get("variables") or ()
+        expressions = {one["name"]: one["expression"] for one in variables}
+        return Situation(self._api, attributes, invocation.kind, expressions, invocation.params)
+
+    def _take(self, attributes: Attributes, kind: Kind, made: Obj) -> None:
+        """Let the request be about what was made of its object.
+
+        Raises:
+            StatusError: 500, it is no object of its kind.
+        """
+        if attributes.obj is None or attributes.operation == "CONNECT":
+            attributes.obj = made
+            return
+        try:
+            stored = self._api.decode(kind, made, Caller(field_validation="Strict"))
+        except StatusError as error:
+            why = error.message.partition(f" handled as a {kind.kind}: ")[2]
+            raise internal_error(why or error.message) from None
+        attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}
+
+
+def _must_succeed(policy: Obj) -> bool:
+    return bool(policy["spec"].get("failurePolicy", "Fail") == "Fail")
+
+
+def _refusal(attributes: Attributes, failures: list[tuple[str, str]]) -> StatusError:
+    forbidden = attributes.forbidden("")
+    causes = [{"message": text} for text, _ in failures]
+    text, reason = failures[0]
+    return StatusError(403, reason, text, {**(forbidden.details or {}), "causes": causes})

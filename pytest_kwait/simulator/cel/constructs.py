@@ -1,0 +1,174 @@
+"""Objects that expressions make: `Object{…}`, `Object.spec{…}` and `JSONPatch{…}`.
+
+The language's runtime makes messages of types that are declared before, with all their fields. Here
+any field is legal, so the types are declared from what an expression says when it is checked, and
+it makes maps when it runs; one field of such a map says of what type it is meant to be.
+
+Source: k8s.io/apiserver pkg/cel/mutation/{jsonpatch,typeresolver}.go, dynamic/objects.go.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import any_pb2, descriptor_pb2
+
+from pytest_kwait.simulator.cel.expressions import EvaluationError
+from pytest_kwait.simulator.cel.pointers import ESCAPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+__all__ = ["TYPE", "Construct", "checked_form", "declare", "plain", "run_form"]
+
+TYPE = "@object"
+"""The field that says of what type a map is meant to be."""
+
+PATCH = "JSONPatch"
+_FIELDS = ("op", "path", "from")
+_TEXT = r"\"\"\".*?\"\"\"|'''.*?'''|[rRbB]*\"(?:\\.|[^\"\\\n])*\"|[rRbB]*'(?:\\.|[^'\\\n])*'"
+_TOKEN = re.compile(
+    rf"(?P<text>{_TEXT})|(?P<note>//[^\n]*)|(?P<name>[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*)|"
+    r"(?P<quoted>`[^`\n]*`)|(?P<sign>[{}()\[\],:?])|(?P<other>\s+|.)",
+    re.S,
+)
+_ESCAPE = "jsonpatch.escapeKey"
+_Field = descriptor_pb2.FieldDescriptorProto
+
+
+@dataclass(slots=True)
+class Construct:
+    """One object that an expression makes.
+
+    Args:
+        name: of its type.
+        start: where the name begins.
+        brace: where its fields begin.
+        fields: where each field's name begins and ends, and the name.
+    """
+
+    name: str
+    start: int
+    brace: int
+    fields: list[tuple[int, int, str]] = field(default_factory=list)
+
+
+def _constructs(text: str) -> Iterator[Construct]:
+    """The objects of an expression, each once its end is reached."""
+    opened: list[Construct | None] = []
+    name: tuple[int, str] | None = None
+    begins = False
+    for token in _TOKEN.finditer(text):
+        kind, value = token.lastgroup, token[0]
+        if kind == "note" or (kind == "other" and value.isspace()):
+            continue
+        if value == "{" and name is not None and _is_type(name[1]):
+            opened.append(Construct(name[1], name[0], token.start()))
+            begins = True
+        elif value in ("{", "(", "["):
+            opened.append(None)
+            begins = False
+        elif value in ("}", ")", "]"):
+            done = opened.pop() if opened else None
+            if done is not None:
+                yield done
+            begins = False
+        elif value == ",":
+            begins = bool(opened) and opened[-1] is not None
+        elif value != "?" or not begins:
+            if begins and opened and opened[-1] is not None and kind in ("name", "quoted"):
+                opened[-1].fields.append((token.start(), token.end(), value.strip("`")))
+            begins = False
+        name = (token.start(), re.sub(r"\s", "", value)) if kind == "name" else None
+
+
+def _is_type(name: str) -> bool:
+    return name in (PATCH, "Object") or name.startswith("Object.")
+
+
+def checked_form(text: str) -> str:
+    """The expression with types whose names can be declared; every character keeps its place."""
+    chars = list(text.replace(_ESCAPE, ESCAPE))
+    for found in _constructs(text):
+        for place in range(found.start, found.brace):
+            if chars[place] == ".":
+                chars[place] = "_"
+    return "".join(chars)
+
+
+def run_form(text: str) -> str:
+    """The expression with maps in place of objects."""
+    edits: list[tuple[int, int, str]] = []
+    for found in _constructs(text):
+        kind = f'{{"{TYPE}": "{found.name}"'
+        edits.append((found.start, found.brace + 1, f"{kind}, " if found.fields else kind))
+        edits += [(start, end, f'"{name}"') for start, end, name in found.fields]
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text.replace(_ESCAPE, ESCAPE)
+
+
+def declare(text: str, pool: DescriptorPool) -> None:
+    """Add the types that an expression speaks of."""
+    shown: dict[str, set[str]] = {PATCH: {"value"}, "Object": set()}
+    for found in _constructs(text):
+        names = shown.setdefault(found.name, set())
+        if found.name != PATCH:
+            names.update(name for _, _, name in found.fields)
+    file = descriptor_pb2.FileDescriptorProto(
+        name="made.proto", syntax="proto3", dependency=["google/protobuf/any.proto"]
+    )
+    for kind, names in shown.items():
+        message = file.message_type.add(name=kind.replace(".", "_"))
+        texts = _FIELDS if kind == PATCH else ()
+        for number, name in enumerate((*texts, *sorted(names)), 1):
+            made = message.field.add(
+                name=name, json_name=f"f{number}", number=number, label=_Field.LABEL_OPTIONAL
+            )
+            if name in texts:
+                made.type = _Field.TYPE_STRING
+            else:
+                made.type, made.type_name = _Field.TYPE_MESSAGE, ".google.protobuf.Any"
+    pool.AddSerializedFile(any_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(file.SerializeToString())
+
+
+def plain(value: Any, place: tuple[str, ...] = ()) -> Any:
+    """A value as JSON, without what says of what types its objects are.
+
+    Args:
+        value: the value.
+        place: of what type it should be, part by part; empty where any is right.
+
+    Raises:
+        EvaluationError: an object is of another type than its place is.
+    """
+    wrong: list[str] = []
+    found = _plain(value, place, wrong)
+    if wrong:
+        raise EvaluationError("type mismatch: " + "\n".join(wrong))
+    return found
+
+
+def _plain(value: Any, place: tuple[str, ...], wrong: list[str]) -> Any:
+    if isinstance(value, list):
+        return [_plain(item, place, wrong) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, dict):
+        return value
+    kind = value.get(TYPE)
+    if kind is None:
+        return {key: _plain(item, place, wrong) for key, item in value.items()}
+    place = place or tuple(kind.split("."))
+    wanted = ".".join(place)
+    if kind != wanted:
+        wrong.append(
+            f'unexpected type name "{kind}", expected "{wanted}", which matches field name path '
+            "from root Object type"
+        )
+    return {key: _plain(item, (*place, key), wrong) for key, item in value.items() if key != TYPE}

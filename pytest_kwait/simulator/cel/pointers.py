@@ -1,0 +1,27 @@
+"""The function for keys in the paths of JSON patches.
+
+Source: k8s.io/apiserver pkg/cel/library/jsonpatch.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ESCAPE", "FUNCTIONS"]
+
+ESCAPE = "jsonpatch_escapeKey"
+"""The function's name where it is known: the first dot of `jsonpatch.escapeKey` is another sign,
+as the language looks for no function of that name among those of an object."""
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
+    (ESCAPE, ("string",), "string"): _escaped,
+}
+"""By name, types taken and type given."""
