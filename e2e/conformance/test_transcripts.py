@@ -21,6 +21,6 @@ TRANSCRIPTS = sorted(Path(__file__).with_name("transcripts").glob("*.yaml"))
 def test_answers_are_those_of_a_real_server(path: Path, kwait_cluster: Cluster) -> None:
     recording = path.parent.with_name("recordings") / f"{path.stem}.json"
     expected: list[dict[str, Any]] = json.loads(recording.read_text())
-    outcomes = list(play(Endpoint(kwait_cluster.kubeconfig), load(path)))
+    outcomes = list(play(Endpoint(kwait_cluster.kubeconfig), load(path), expected))
     for number, (outcome, wanted) in enumerate(zip(outcomes, expected, strict=True), 1):
         assert outcome == wanted, f"{path.stem}, step {number}: {wanted['do']}"
