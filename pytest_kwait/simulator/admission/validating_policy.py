@@ -34,6 +34,8 @@ class _Denial:
 
     reason: str
     text: str
+    always: bool = False
+    """Whether the request is refused whatever the binding says is to be done."""
 
 
 class ValidatingPolicies(Plugin):
@@ -65,9 +67,9 @@ class ValidatingPolicies(Plugin):
             )
             for denial in self._denials(policy["spec"], binding["spec"], attributes):
                 actions = binding["spec"].get("validationActions") or ()
-                if "Warn" in actions:
+                if "Warn" in actions and not denial.always:
                     attributes.caller.warn(f"Validation failed for {said}: {denial.text}")
-                if "Deny" in actions and refusal is None:
+                if ("Deny" in actions or denial.always) and refusal is None:
                     refusal = _refusal(attributes, denial, f"{said} denied request: {denial.text}")
         if refusal is not None:
             raise refusal
@@ -95,6 +97,7 @@ class ValidatingPolicies(Plugin):
                     yield _Denial("Invalid", failure)
                 continue
             yield from _broken(policy, situation)
+            yield from _unnoted(policy, situation)
 
 
 def _broken(policy: Obj, situation: Situation) -> Iterator[_Denial]:
@@ -119,6 +122,20 @@ def _broken(policy: Obj, situation: Situation) -> Iterator[_Denial]:
             if isinstance(said, str) and said.strip() and "\n" not in said.strip():
                 message = said.strip()
         yield _Denial(validation.get("reason") or "Invalid", message)
+
+
+def _unnoted(policy: Obj, situation: Situation) -> Iterator[_Denial]:
+    """What cannot be noted for audits; what can goes nowhere, as there are no audit logs."""
+    from pytest_kwait.simulator.cel.expressions import EvaluationError
+
+    for note in policy.get("auditAnnotations") or ():
+        text: str = note["valueExpression"].strip()
+        try:
+            situation.evaluate(text)
+        except EvaluationError as error:
+            if policy.get("failurePolicy", "Fail") == "Fail":
+                why = f"expression '{text}' resulted in error: {error}"
+                yield _Denial("Invalid", why, always=True)
 
 
 def _refusal(attributes: Attributes, denial: _Denial, text: str) -> StatusError:

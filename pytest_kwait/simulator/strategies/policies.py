@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import label_key_texts
+from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.status_error import (
     duplicate,
     forbidden_field,
@@ -37,6 +38,7 @@ __all__ = [
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
+_MOST_NOTES = 20
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOTHING = "validations or auditAnnotations must contain at least one item"
 
@@ -46,7 +48,7 @@ class PolicyStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Expressions can be compiled, and it is said what they are about."""
-        return [*_policy_errors(obj.get("spec") or {})]
+        return [*_policy_errors(obj.get("spec") or {}, name_of(obj))]
 
 
 class PolicyBindingStrategy(Strategy):
@@ -57,7 +59,7 @@ class PolicyBindingStrategy(Strategy):
         return [*_binding_errors(obj.get("spec") or {})]
 
 
-def _policy_errors(spec: Obj) -> Iterator[FieldError]:
+def _policy_errors(spec: Obj, name: str) -> Iterator[FieldError]:
     policy = spec.get("failurePolicy", "Fail")
     if policy not in ("Fail", "Ignore"):
         yield not_supported("spec.failurePolicy", policy, ("Fail", "Ignore"))
@@ -87,9 +89,48 @@ def _policy_errors(spec: Obj) -> Iterator[FieldError]:
     for index, validation in enumerate(validations):
         at = f"spec.validations[{index}]"
         yield from _validation_errors(validation, variables, kind is not None, at)
+    if len(notes) > _MOST_NOTES:
+        shown = [
+            {"Key": note.get("key", ""), "ValueExpression": note.get("valueExpression", "")}
+            for note in notes
+        ]
+        why = f"must not have more than {_MOST_NOTES} auditAnnotations"
+        yield invalid_value("spec.auditAnnotations", shown, why)
+    keys: set[str] = set()
     for index, note in enumerate(notes):
         at = f"spec.auditAnnotations[{index}]"
-        yield from _expression_errors(note, "valueExpression", "", variables, kind is not None, at)
+        yield from _note_errors(note, name, variables, kind is not None, at)
+        if note.get("key", "") in keys:
+            yield duplicate(f"{at}.key", note.get("key", ""))
+        keys.add(note.get("key", ""))
+
+
+def _note_errors(
+    note: Obj, policy: str, variables: dict[str, Obj], params: bool, at: str
+) -> Iterator[FieldError]:
+    """What is wrong with what a policy notes for audits: its value is a text or nothing."""
+    key, text = note.get("key", ""), note.get("valueExpression", "").strip()
+    if policy:
+        for why in label_key_texts(f"{policy}/{key}"):
+            yield invalid_value(f"{at}.key", f"{policy}/{key}", why)
+    else:
+        yield invalid_value(f"{at}.key", key, "requires metadata.name be non-empty")
+    if not text:
+        yield required(f"{at}.valueExpression", "valueExpression is not specified")
+        return
+    # Not at import: the expressions' library is loaded where one is met.
+    from pytest_kwait.simulator.admission.admission_expressions import kind_of_value
+    from pytest_kwait.simulator.cel.expressions import Invalid
+
+    try:
+        found = kind_of_value(text, variables, params=params)
+    except Invalid as error:
+        why = f"compilation failed: {error}".replace("null_type", "null")
+        yield invalid_value(f"{at}.valueExpression", note["valueExpression"], why)
+        return
+    if found not in ("STRING", "NULL"):
+        why = f"must evaluate to one of [string null_type] but got {found.lower()}"
+        yield invalid_value(f"{at}.valueExpression", note["valueExpression"], why)
 
 
 def match_errors(constraints: Obj, at: str) -> Iterator[FieldError]:
