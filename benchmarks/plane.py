@@ -25,11 +25,12 @@ __all__ = ["control_plane", "some_cluster"]
 
 
 @contextmanager
-def control_plane(*, controllers: bool = False) -> Iterator[Path]:
+def control_plane(*, controllers: bool = False, scheduler: bool = False) -> Iterator[Path]:
     """Run both in a folder that is removed; give the kubeconfig.
 
     Args:
         controllers: whether to run a kube-controller-manager as well.
+        scheduler: whether to run a kube-scheduler too, with the controllers.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -46,7 +47,7 @@ def control_plane(*, controllers: bool = False) -> Iterator[Path]:
                 component.start()
                 components.append(component)
             Readiness(plane, check).server()
-            for component in plane.loops()[:1] if controllers else []:
+            for component in plane.loops()[: controllers + scheduler]:
                 component.start()
                 components.append(component)
                 Readiness(plane, check).defaults()

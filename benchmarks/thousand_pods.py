@@ -1,0 +1,151 @@
+"""A thousand pods of one controller: bar half of what a real control plane takes in the same run.
+
+Run it as `python -m benchmarks.thousand_pods [ROUNDS [PODS [NODES]]]`; 3, 1,000 and 20 by default.
+
+A ReplicaSet until all its pods are Ready, and a Job until it is Complete: on the embedded cluster,
+and on etcd, kube-apiserver, kube-controller-manager and kube-scheduler (500 requests/s each) with
+nodes by kwok, which is built from its pinned module first. They are started in turns, each round
+anew; both are asked for the controller's status over one connection all the while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.plane import control_plane
+from benchmarks.wire import Server
+from e2e.controlplane import assets
+from pytest_kwait.clock import SYSTEM_CLOCK, async_sleep
+from pytest_kwait.clusters.embedded import EmbeddedProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BAR = 0.5
+LIMIT = 600.0
+MODULE = Path(__file__).with_name("kwok")
+LOOK = 0.1
+"""Seconds between looks at the status."""
+
+
+def main() -> int:
+    """Print the times and their ratios; exit 1 where one is above the bar."""
+    given = [int(text) for text in sys.argv[1:]]
+    rounds, pods, nodes = [*given, *(3, 1000, 20)[len(given) :]]
+    kwok = build()
+    took: dict[str, dict[str, list[float]]] = {"real": {}, "embedded": {}}
+    for _ in range(rounds):
+        with control_plane(controllers=True, scheduler=True) as kubeconfig:
+            server = Server.of(kubeconfig)
+            asyncio.run(_make_nodes(server, nodes))
+            with _running(kwok, kubeconfig):
+                _note(took["real"], asyncio.run(_measure(server, pods)))
+        cluster = EmbeddedProvider(nodes=nodes).start()
+        try:
+            _note(took["embedded"], asyncio.run(_measure(Server.of(cluster.kubeconfig), pods)))
+        finally:
+            cluster.stop()
+    worst = 0.0
+    for what in took["real"]:
+        real, ours = (statistics.median(took[which][what]) for which in ("real", "embedded"))
+        worst = max(worst, ours / real)
+        print(f"{what} of {pods} pods: {ours:.1f} s, real {real:.1f} s, ratio {ours / real:.2f}")
+    print(f"bar {BAR}")
+    return int(worst > BAR)
+
+
+def build() -> Path:
+    """Return the kwok that go.mod pins, built where it is not there yet."""
+    folder = assets.storage() / "kwok"
+    subprocess.run(
+        ["go", "install", "-ldflags", "-s -w", "tool"],
+        cwd=MODULE,
+        env={**os.environ, "CGO_ENABLED": "0", "GOBIN": str(folder)},
+        check=True,
+    )
+    return folder / "kwok"
+
+
+def _stages() -> list[str]:
+    """The stages of nodes and pods that kwok ships as its fast ones."""
+    asked = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
+    found = subprocess.run(asked, cwd=MODULE, capture_output=True, text=True, check=True)
+    stages = Path(found.stdout.strip()) / "kustomize" / "stage"
+    files = [file for kind in ("node", "pod") for file in (stages / kind / "fast").glob("*.yaml")]
+    every = [file for file in files if file.name != "kustomization.yaml"]
+    return [f"--config={file}" for file in sorted(every)]
+
+
+@contextmanager
+def _running(kwok: Path, kubeconfig: Path) -> Iterator[None]:
+    with ExitStack() as stack:
+        log = stack.enter_context(kubeconfig.with_name("kwok.log").open("wb"))
+        process = subprocess.Popen(
+            [str(kwok), "--manage-all-nodes", f"--kubeconfig={kubeconfig}", *_stages()],
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _note(took: dict[str, list[float]], found: dict[str, float]) -> None:
+    for what, seconds in found.items():
+        took.setdefault(what, []).append(seconds)
+
+
+async def _make_nodes(server: Server, nodes: int) -> None:
+    async with server.connection() as client:
+        for number in range(nodes):
+            node = {"metadata": {"name": f"node-{number}"}}
+            await client.send(server.request("POST", "/api/v1/nodes", node))
+
+
+async def _measure(server: Server, pods: int) -> dict[str, float]:
+    container: dict[str, Any] = {"name": "c", "image": "busybox:1", "command": ["sleep", "36000"]}
+    labels = {"app": "many"}
+    template: dict[str, Any] = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    kept = {"replicas": pods, "selector": {"matchLabels": labels}, "template": template}
+    ending = {**container, "command": ["true"]}
+    once: dict[str, Any] = {"spec": {"containers": [ending], "restartPolicy": "Never"}}
+    job = {"completions": pods, "parallelism": pods, "template": once}
+    asked = (("ReplicaSet", "apps", "replicasets", kept), ("Job", "batch", "jobs", job))
+    found = {}
+    async with server.connection() as client:
+        for kind, group, plural, spec in asked:
+            space = kind.lower()
+            body: dict[str, Any] = {"metadata": {"name": space}}
+            await client.send(server.request("POST", "/api/v1/namespaces", body))
+            accounts = f"/api/v1/namespaces/{space}/serviceaccounts"
+            while not (await client.send(server.request("GET", accounts)))["items"]:
+                await async_sleep(LOOK)
+            path = f"/apis/{group}/v1/namespaces/{space}/{plural}"
+            start = SYSTEM_CLOCK.monotonic()
+            body = {"metadata": {"name": "many"}, "spec": spec}
+            await client.send(server.request("POST", path, body))
+            while not _done(await client.send(server.request("GET", f"{path}/many")), pods):
+                if SYSTEM_CLOCK.monotonic() - start > LIMIT:
+                    sys.exit(f"the {kind} was not done within {LIMIT:g}s")
+                await async_sleep(LOOK)
+            found[kind] = SYSTEM_CLOCK.monotonic() - start
+    return found
+
+
+def _done(obj: dict[str, Any], pods: int) -> bool:
+    status = obj.get("status") or {}
+    ended = any(one["type"] == "Complete" for one in status.get("conditions") or ())
+    return ended or status.get("readyReplicas", 0) >= pods
+
+
+if __name__ == "__main__":
+    sys.exit(main())
