@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 EMBEDDED_LACKS = {
-    "its own registry": "its registry of kinds is made from a real server",
+    "its own registry": "it cannot judge its registry of kinds, which a real server does",
     "images": "it runs no images",
-    "memory limits": "its containers need no memory",
-    "security contexts": "its containers run as nobody in particular",
+    "seccomp profiles": "nothing confines its containers",
 }
 """What a test can declare that it needs, and why the embedded cluster has it not."""
 

@@ -134,7 +134,6 @@ HOPELESS = (
         _ready("root"),
         "runAsNonRoot and image will run as root",
         SHORT,
-        needs="security contexts",
     ),
     Hopeless(
         "a container that is done where a ready pod is awaited",
@@ -193,7 +192,6 @@ HOPELESS = (
         _success("hungry"),
         "OOMKilled",
         AT_ONCE,
-        needs="memory limits",
     ),
     Hopeless(
         "a pod of a set that nobody replaces",
@@ -294,7 +292,7 @@ LASTING = (
         _ready("created"),
         "CreateContainerError: failed to create containerd container",
         LONG,
-        needs="security contexts",
+        needs="seccomp profiles",
     ),
     Hopeless(
         "CreateContainerConfigError of an init container",
