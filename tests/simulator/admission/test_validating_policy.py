@@ -200,9 +200,9 @@ def test_conditions_that_are_none_are_refused(api: ClusterApi) -> None:
 def test_what_cannot_be_noted_for_audits_is_refused_whatever_the_binding_says(
     api: ClusterApi,
 ) -> None:
-    notes = [{"key": "k", "valueExpression": "object.data.x"}]
+    notes = [{"key": "k", "valueExpression": "'v' + object.data.x"}]
     bind(api, auditAnnotations=notes, binding={"validationActions": ["Audit"]})
     api.create("configmaps", config_map("a", data={"x": "y"}), "default")
     refused = denial(api, config_map("b"))
-    text = "expression 'object.data.x' resulted in error: no such key: data"
+    text = "expression ''v' + object.data.x' resulted in error: no such key: data"
     assert refused.message == f'configmaps "b" is forbidden: {DENIED}{text}'
