@@ -101,10 +101,11 @@ def _between(milestone: str, known: set[str]) -> bool:
 
 
 def _early(milestone: str, before: list[str], instances: list[dict[str, Any]]) -> str:
+    """What came after it that comes before it; at once is what a watch sees that skips a state."""
     for instance in instances:
         life = instance["seen"]
         for other in before:
-            if milestone in life and other in life and life[milestone] <= life[other]:
+            if milestone in life and other in life and life[milestone] < life[other]:
                 return other
     return ""
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Played", "play"]
 
 _HANDS = 4
-_LIMIT = 240.0
+_LIMIT = 600.0
+_TOGETHER = 16
 _QUIET = 0.5
 _PATCHES = {
     "merge": "application/merge-patch+json",
@@ -68,6 +69,7 @@ def play(
     settled: Callable[[Played], bool],
     linger: float,
     limit: float = _LIMIT,
+    together: int = _TOGETHER,
 ) -> list[Played]:
     """Play the scenarios, and return what was seen of each.
 
@@ -77,18 +79,25 @@ def play(
         settled: whether a scenario that is over has no more to show.
         linger: seconds that are waited for it to settle, at most.
         limit: seconds after which all ends, whatever is over by then.
+        together: how many there are at a time: two processors start so many containers without
+            keeping a kubelet from telling of each state.
     """
-    player = _Player(Endpoint(kubeconfig), settled, linger)
+    player = _Player(Endpoint(kubeconfig), settled, linger, together)
     return player.play(sorted(scenarios, key=lambda each: not each.first), limit)
 
 
 class _Player:
     def __init__(
-        self, endpoint: Endpoint, settled: Callable[[Played], bool], linger: float
+        self,
+        endpoint: Endpoint,
+        settled: Callable[[Played], bool],
+        linger: float,
+        together: int,
     ) -> None:
         self._endpoint = endpoint
         self._settled = settled
         self._linger = linger
+        self._together = together
         self._told: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._played: dict[str, Played] = {}
         self._node = ""
@@ -101,11 +110,7 @@ class _Player:
         with ThreadPoolExecutor(_HANDS) as hands:
             try:
                 watching.begin()
-                for scenario in scenarios:
-                    namespace = f"story-{scenario.name}-{secrets.token_hex(3)}"
-                    self._played[namespace] = Played(scenario, namespace)
-                    hands.submit(self._make_namespace, namespace)
-                self._run(hands, deadline)
+                self._run(hands, scenarios, deadline)
             finally:
                 watching.end()
                 for played in self._played.values():
@@ -113,14 +118,23 @@ class _Player:
                         hands.submit(self._clear, played)
         return list(self._played.values())
 
-    def _run(self, hands: ThreadPoolExecutor, deadline: float) -> None:
+    def _run(self, hands: ThreadPoolExecutor, scenarios: list[Scenario], deadline: float) -> None:
+        later = list(reversed(scenarios))
         while SYSTEM_CLOCK.monotonic() < deadline:
-            self._take()
             waiting = [each for each in self._played.values() if not each.ended]
+            while later and len(waiting) < self._together:
+                waiting.append(self._begin(later.pop(), hands))
             if not waiting:
                 return
+            self._take()
             for played in waiting:
                 self._advance(played, hands)
+
+    def _begin(self, scenario: Scenario, hands: ThreadPoolExecutor) -> Played:
+        namespace = f"story-{scenario.name}-{secrets.token_hex(3)}"
+        played = self._played[namespace] = Played(scenario, namespace)
+        hands.submit(self._make_namespace, namespace)
+        return played
 
     def _take(self) -> None:
         """Take in what has come, or wait a little for something."""

@@ -24,23 +24,25 @@ def main() -> None:
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("names", nargs="*", help="the scenarios (default: all)")
     parser.add_argument("--times", type=int, default=6, help="how many runs (default: 6)")
-    parser.add_argument(
-        "--together", type=int, default=100, help="how many at a time (default: 100)"
-    )
+    parser.add_argument("--together", type=int, default=16, help="how many at a time (default: 16)")
     parser.add_argument(
         "--runs", type=Path, help="a folder that keeps the runs, and has earlier ones"
     )
     arguments = parser.parse_args()
     wanted = arguments.names or names()
     for _ in range(arguments.times):
-        for start in range(0, len(wanted), arguments.together):
-            group = wanted[start : start + arguments.together]
-            began = SYSTEM_CLOCK.monotonic()
-            played = play(arguments.kubeconfig, map(load, group), settled=_never, linger=_LINGER)
-            took = SYSTEM_CLOCK.monotonic() - began
-            sys.stdout.write(f"{took:.0f} s, not over: {', '.join(_open(played)) or 'none'}\n")
-            sys.stdout.flush()
-            _keep(arguments.runs, played)
+        began = SYSTEM_CLOCK.monotonic()
+        played = play(
+            arguments.kubeconfig,
+            map(load, wanted),
+            settled=_never,
+            linger=_LINGER,
+            together=arguments.together,
+        )
+        took = SYSTEM_CLOCK.monotonic() - began
+        sys.stdout.write(f"{took:.0f} s, not over: {', '.join(_open(played)) or 'none'}\n")
+        sys.stdout.flush()
+        _keep(arguments.runs, played)
     RECORDINGS.mkdir(exist_ok=True)
     for name in wanted:
         runs = [json.loads(path.read_text()) for path in arguments.runs.glob(f"{name}@*.json")]

@@ -23,13 +23,24 @@ Run = dict[str, Any]
 """`Story.as_json()` of one run."""
 _PULL = re.compile(r"waiting (ErrImagePull|ImagePullBackOff)")
 """Takes turns for ever."""
+_SANDBOX = re.compile(r"PodReadyToStartContainers=\w+; (?=.*phase=(Succeeded|Failed))")
+"""Becomes false when the kubelet has come to remove the sandbox of a pod that has ended."""
+_TWICE = frozenset(
+    {"PodReadyToStartContainers=False", "Ready=False ContainersNotReady"}
+    | {"ContainersReady=False ContainersNotReady"}
+)
+"""What pods are at first and may be again: who missed the first time would see another order."""
 
 
 def end_of(instances: list[dict[str, Any]]) -> list[str]:
     """How the objects of one name are at the end, each as one text; those that are gone as one."""
     ends = ["; ".join(each["now"]) for each in instances]
     gone = ["gone"] if "gone" in ends else []
-    return gone + sorted(_PULL.sub("waiting for its image", end) for end in ends if end != "gone")
+    return gone + sorted(map(_steady, (end for end in ends if end != "gone")))
+
+
+def _steady(end: str) -> str:
+    return _SANDBOX.sub("", _PULL.sub("waiting for its image", end))
 
 
 def merged(runs: list[Run]) -> Recording:
@@ -72,8 +83,10 @@ def _passing(ever: set[str], runs: list[list[dict[str, Any]]]) -> set[str]:
 
 def _before(milestone: str, ever: set[str], lives: list[dict[str, int]]) -> set[str]:
     """What came before it in each life that had both, and in at least one."""
-    found = set()
-    for other in ever - {milestone}:
+    found: set[str] = set()
+    if milestone in _TWICE:
+        return found
+    for other in ever - {milestone} - _TWICE:
         both = [life for life in lives if milestone in life and other in life]
         if both and all(life[other] < life[milestone] for life in both):
             found.add(other)

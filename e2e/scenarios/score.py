@@ -1,11 +1,12 @@
 """Plays all scenarios several times, and says how far each time is what was recorded.
 
-python -m e2e.scenarios.score KUBECONFIG [NAME...] [--times N]
+python -m e2e.scenarios.score [NAME...] [--kubeconfig FILE] [--times N]
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from functools import reduce
 from operator import add
@@ -13,25 +14,43 @@ from pathlib import Path
 
 from e2e.scenarios.comparison import Comparison
 from e2e.scenarios.scenario import names
-from e2e.scenarios.stage import EVENTS, MILESTONES, Stage, rehearsed
+from e2e.scenarios.stage import EVENTS, LACKING, MILESTONES, Stage, rehearsed
 from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.clusters.embedded import EmbeddedProvider
 
 
 def main() -> int:
     """Print the scores of each time; 1 where one of them is too low."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("names", nargs="*", help="the scenarios (default: all)")
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        default=os.environ.get("KWAIT_KUBECONFIG"),
+        help="the cluster (default: KWAIT_KUBECONFIG, else an embedded one)",
+    )
     parser.add_argument("--times", type=int, default=3, help="how many times (default: 3)")
     arguments = parser.parse_args()
-    wanted = arguments.names or names()
+    if arguments.kubeconfig:
+        return _score(Path(arguments.kubeconfig), arguments.names or names(), arguments.times)
+    cluster = EmbeddedProvider().start()
+    try:
+        played = arguments.names or [name for name in names() if name not in LACKING]
+        return _score(cluster.kubeconfig, played, arguments.times)
+    finally:
+        cluster.stop()
+
+
+def _score(kubeconfig: Path, wanted: list[str], times: int) -> int:
     good = True
-    for time in range(1, arguments.times + 1):
+    for time in range(1, times + 1):
         began = SYSTEM_CLOCK.monotonic()
-        stage = Stage(rehearsed(arguments.kubeconfig, wanted))
+        stage = Stage(rehearsed(kubeconfig, wanted))
         took = SYSTEM_CLOCK.monotonic() - began
         result = reduce(add, map(stage.compared, wanted), Comparison())
-        missing = [f"{name} is not over" for name in wanted if stage.missing(name)]
+        missing = [
+            f"{name} is not over: {stage.missing(name)}" for name in wanted if stage.missing(name)
+        ]
         sys.stdout.write("\n".join([*missing, *filter(None, [str(result)])]) + "\n")
         sys.stdout.write(
             f"{time}: {len(wanted)} scenarios in {took:.0f} s,"

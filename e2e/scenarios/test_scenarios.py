@@ -1,6 +1,6 @@
 """Workloads live through the same on any cluster as they did on a real one.
 
-All scenarios are played at the same time, by the first test of them that runs in any worker; the
+All scenarios are played beside each other, by the first test of them that runs in any worker; the
 others find what was seen of theirs.
 """
 
@@ -18,6 +18,9 @@ from e2e.scenarios.stage import EVENTS, LACKING, MILESTONES
 
 if TYPE_CHECKING:
     from e2e.scenarios.stage import Stage
+
+
+pytestmark = pytest.mark.timeout(900)
 
 
 def test_most_is_the_same_everywhere(stage: Stage) -> None:

@@ -103,6 +103,7 @@ class PodWorker:
         if (
             "deletionTimestamp" in pod["metadata"] and "deletionTimestamp" not in before["metadata"]
         ) or _spec_key(pod) != _spec_key(before):
+            self._watch_deadline()
             self.sync()
 
     def gone(self) -> None:

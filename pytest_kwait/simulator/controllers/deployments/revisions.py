@@ -49,8 +49,8 @@ class Revisions:
         else:
             new_set["spec"].pop("minReadySeconds", None)
         if new_set != self.view.new_set:
-            self.view.new_set = self.view.api.update(SETS, new_set)
-            return
+            # Upstream has a conflict with its own write here, and goes on in the next try.
+            new_set = self.view.new_set = self.view.api.update(SETS, new_set)
         changed = self._set_revision(arithmetic.revision(new_set))
         if (
             arithmetic.progress_deadline(self.view.deployment) is not None
