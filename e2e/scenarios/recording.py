@@ -67,7 +67,7 @@ def _object(runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
     lives = [each["seen"] for run in runs for each in run]
     return {
         "always": {
-            milestone: _latest(milestone, _before(milestone, ever - passing, lives), lives)
+            milestone: _latest(_before(milestone, ever - passing, lives), always, lives)
             for milestone in sorted(always)
         },
         "sometimes": sorted(ever - always),
@@ -93,12 +93,12 @@ def _before(milestone: str, ever: set[str], lives: list[dict[str, int]]) -> set[
     return found
 
 
-def _latest(milestone: str, before: set[str], lives: list[dict[str, int]]) -> list[str]:
-    """Those of what came before that say the most: what came right before, each time."""
+def _latest(before: set[str], always: set[str], lives: list[dict[str, int]]) -> list[str]:
+    """Those of what came before that say the most: the others came before one that always comes."""
     return sorted(
         each
         for each in before
-        if not any(each in _before(other, {each}, lives) for other in before - {each})
+        if not any(each in _before(other, {each}, lives) for other in (before & always) - {each})
     )
 
 

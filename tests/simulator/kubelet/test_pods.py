@@ -426,6 +426,14 @@ def test_a_pod_ends_with_its_deadline(cluster: Cluster) -> None:
     assert cluster.reasons("p")[-2:] == ["DeadlineExceeded", "Killing"]
 
 
+def test_a_deadline_that_a_running_pod_is_given_holds_at_once(cluster: Cluster) -> None:
+    cluster.create("pods", "p", pod_spec("sleep", "99", terminationGracePeriodSeconds=1))
+    cluster.run(1)
+    cluster.change("pods", "p", lambda pod: pod["spec"].update(activeDeadlineSeconds=3))
+    cluster.run(8)
+    assert cluster.get("pods", "p")["status"]["reason"] == "DeadlineExceeded"
+
+
 @pytest.mark.parametrize(
     ("spec", "reason", "message"),
     [
