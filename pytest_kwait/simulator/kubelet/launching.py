@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.files import File, FileFault, Folder
 from pytest_kwait.simulator.kubelet.inputs import UsageFault, error
-from pytest_kwait.simulator.kubelet.processes import Process, Surroundings, Write
+from pytest_kwait.simulator.kubelet.processes import Process, Surroundings, Write, WriteFault
 from pytest_kwait.simulator.kubelet.programs import APPLETS, UNSIMULATED, is_busybox_program
 
 if TYPE_CHECKING:
@@ -83,11 +83,14 @@ def run_program(
         return 1
     try:
         return (yield from applet(around, argv[1:]))
+    except WriteFault as trouble:
+        yield error(f"{name}: write error: {trouble}")
+        return 1
     except UsageFault as usage:
         yield error(str(usage))
         return 1
-    except FileFault as trouble:
-        yield error(f"{name}: {trouble}")
+    except FileFault as fault_of_a_file:
+        yield error(f"{name}: {fault_of_a_file}")
         return 1
 
 

@@ -31,11 +31,16 @@ __all__ = [
     "Surroundings",
     "Unwinding",
     "Write",
+    "WriteFault",
 ]
 
 
 class Unwinding(Exception):
     """What leaves the programs that a process runs within each other, up to who expects it."""
+
+
+class WriteFault(Unwinding):
+    """What a program writes cannot be kept; `str` is why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _GAIN = 0.1
 _TURN = 0.004
 _PAUSES = 4.0
 # Seconds that one step is taken to have cost at least.
-_STEP = 4e-6
+_STEP = 2e-5
 
 
 class Credit:

@@ -26,6 +26,7 @@ from pytest_kwait.simulator.kubelet.processes import (
     Surroundings,
     Unwinding,
     Write,
+    WriteFault,
 )
 from pytest_kwait.simulator.kubelet.processor import Credit, processor_of
 from pytest_kwait.simulator.kubelet.runs import Outlet, Session
@@ -43,6 +44,7 @@ __all__ = ["SIGNALS", "ForkFault", "Interrupted", "Task", "Tasks"]
 _HARMLESS = frozenset({17, 18, 23, 28})
 _STOPPING = frozenset({19, 20, 21, 22})
 _KILLED = 9
+_FULL = "No space left on device"
 
 # Steps that one process may do before others have their turn.
 _MOST_STEPS = 400
@@ -313,6 +315,8 @@ class Tasks:
             return False
         try:
             effect.error = target.write(effect.data)
+            if effect.error == _FULL:
+                task.error = WriteFault(effect.error)
         except BrokenPipe:
             if task.handler is not None and task.handler(SIGNALS["PIPE"]):
                 effect.error = "Broken pipe"
