@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.scenarios.scenario import names
-from e2e.scenarios.stage import LACKING, Stage, staged
+from e2e.scenarios.stage import Stage, staged
 
 if TYPE_CHECKING:
     from pytest_kwait.clusters import Cluster
@@ -33,7 +33,5 @@ def stage(
 ) -> Stage:
     """What was seen of all scenarios."""
     folder = tmp_path_factory.getbasetemp()
-    embedded = kwait_cluster.provider == "embedded"
-    wanted = [name for name in names() if not (embedded and name in LACKING)]
     shared = folder if worker_id == "master" else folder.parent
-    return staged(shared, kwait_cluster.kubeconfig, wanted)
+    return staged(shared, kwait_cluster.kubeconfig, names())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from e2e.scenarios.comparison import Comparison
 from e2e.scenarios.scenario import names
-from e2e.scenarios.stage import EVENTS, LACKING, MILESTONES, Stage, rehearsed
+from e2e.scenarios.stage import EVENTS, MILESTONES, Stage, rehearsed
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.embedded import EmbeddedProvider
 
@@ -35,8 +35,7 @@ def main() -> int:
         return _score(Path(arguments.kubeconfig), arguments.names or names(), arguments.times)
     cluster = EmbeddedProvider().start()
     try:
-        played = arguments.names or [name for name in names() if name not in LACKING]
-        return _score(cluster.kubeconfig, played, arguments.times)
+        return _score(cluster.kubeconfig, arguments.names or names(), arguments.times)
     finally:
         cluster.stop()
 

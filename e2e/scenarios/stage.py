@@ -17,13 +17,8 @@ if TYPE_CHECKING:
 
     from e2e.scenarios.recording import Run
 
-__all__ = ["EVENTS", "LACKING", "MILESTONES", "Stage", "rehearsed", "staged"]
+__all__ = ["EVENTS", "MILESTONES", "Stage", "rehearsed", "staged"]
 
-LACKING = {
-    "init-retried": "its volumes keep no files",
-    "pod-on-failure": "its volumes keep no files",
-}
-"""What is not played on the embedded cluster, and why."""
 MILESTONES = 0.97
 EVENTS = 0.97
 _LINGER = 20.0
