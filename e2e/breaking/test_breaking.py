@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.breaking.broken import note, pod, running
 from e2e.inner_runs import run
 from e2e.raising import raises
 from pytest_kwait import WaitFailed, wait
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.errors import ApiError, ClusterError
+from pytest_kwait.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pytest_kwait import Bench
     from pytest_kwait.clusters.faults import Fault, Faults
 
 Obj = dict[str, Any]
-NODE = "kwait-node-1"
-FOR_EVER = "sleep 3600"
-
-
-def pod(script: str = FOR_EVER, image: str = "busybox:1", **spec: Any) -> Obj:
-    container = {"name": "c", "image": image, "command": ["sh", "-c", script]}
-    whole = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": whole}
-
-
-def note(text: str, name: str = "note") -> Obj:
-    metadata = {"name": name}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"is": text}}
-
-
-def running(kwait: Bench, **spec: Any) -> Obj:
-    kwait.create(pod(**spec))
-    found: Obj = kwait.wait_for("pod/p", "jsonpath={.status.phase}=Running")
-    return found
+TOLD = ("KWAIT_", "PYTEST")
+"""What the environment tells a run of the run that it is in."""
 
 
 @pytest.mark.parametrize(
@@ -112,42 +99,17 @@ def test_a_container_out_of_memory_is_what_the_wait_says(kwait: Bench, faults: F
         kwait.wait_for("pod/p", "condition=Ready", stable_for="60s")
 
 
-@pytest.mark.disruptive
-@pytest.mark.parametrize("resource", ["disk", "memory"])
-def test_a_node_under_pressure_evicts(kwait: Bench, faults: Faults, resource: Any) -> None:
-    running(kwait, nodeName=NODE)
-    fault = faults.pressure(NODE, resource)
-    kind = f"{resource.capitalize()}Pressure"
-    kwait.wait_for(f"node/{NODE}", f"condition={kind}=True")
-    with raises(WaitFailed, match="Evicted"):
-        kwait.wait_for("pod/p", "condition=Ready", stable_for="60s")
-    fault.undo()
-    kwait.wait_for(f"node/{NODE}", f"condition={kind}=False")
-
-
-@pytest.mark.disruptive
-@pytest.mark.parametrize("way", ["partition_node", "stop_kubelet"])
-def test_a_lost_node_is_not_ready_until_it_is_back(kwait: Bench, faults: Faults, way: str) -> None:
-    kwait.create(pod("sleep 2", nodeName=NODE, restartPolicy="Never"))
-    kwait.wait_for("pod/p", "condition=Ready")
-    with getattr(faults, way)(NODE):
-        with raises(ApiError, match="error dialing backend"):
-            kwait.exec("p", "true")
-        kwait.wait_for(f"node/{NODE}", "condition=Ready=Unknown")
-        kwait.wait_for("pod/p", "condition=Ready=False")
-        assert kwait.get("pod/p")["status"]["phase"] == "Running"
-    kwait.wait_for(f"node/{NODE}", "condition=Ready")
-    kwait.wait_for("pod/p", "jsonpath={.status.phase}=Succeeded")
-
-
-@pytest.mark.disruptive
-def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Bench, faults: Faults) -> None:
-    stamps = []
-    with faults.jump_clock("2h"):
-        stamps.append(kwait.create(note("a", "later")))
-    stamps.append(kwait.create(note("b", "now")))
-    ahead, now = (one[0]["metadata"]["creationTimestamp"] for one in stamps)
-    assert ahead > now
+@pytest.mark.usefixtures("faults")
+def test_what_everybody_feels() -> None:
+    """It needs a cluster of its own: who waits to be alone here holds up all others."""
+    suite = Path(__file__).with_name("everybody.py")
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
+    kept = {name: value for name, value in os.environ.items() if name[:6] not in TOLD}
+    done = subprocess.run(
+        command, env=kept, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "5 passed" in done.stdout
 
 
 INNER = """
