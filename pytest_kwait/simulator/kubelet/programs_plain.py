@@ -102,11 +102,13 @@ def printf(_: Surroundings, args: list[str]) -> Process:
     code, template, values = 0, args[0], args[1:]
     while True:
         text, used, faults, stopped = formatted(template, values)
-        if text:
-            yield out(text)
-        for fault in faults:
+        written = 0
+        for position, fault in faults:
+            yield out(text[written:position])
             yield error(f"sh: {fault}")
-            code = 1
+            written, code = position, 1
+        if text[written:]:
+            yield out(text[written:])
         values = values[used:]
         if not used or not values or stopped:
             return code

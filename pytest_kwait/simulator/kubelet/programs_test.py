@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.kubelet.files import File, Folder, Link
 from pytest_kwait.simulator.kubelet.inputs import error, out
 from pytest_kwait.simulator.kubelet.patterns_basic import basic_expression
+from pytest_kwait.simulator.kubelet.shell_patterns import matches
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.processes import Process, Surroundings
@@ -29,10 +30,17 @@ class _Fault(Exception):
 
 
 class _Test:
-    """One expression of `test`, by recursive descent as busybox does it."""
+    """One expression of `test`, by recursive descent as busybox does it.
 
-    def __init__(self, around: Surroundings, words: list[str]) -> None:
+    Args:
+        around: where the files are.
+        words: the expression.
+        patterns: whether what follows `=` is a pattern.
+    """
+
+    def __init__(self, around: Surroundings, words: list[str], *, patterns: bool = False) -> None:
         self._around, self._words, self._position = around, words, 0
+        self._patterns = patterns
 
     def run(self) -> bool:
         words = self._words
@@ -101,6 +109,8 @@ class _Test:
         return bool(word)
 
     def _binary(self, left: str, operator: str, right: str) -> bool:
+        if self._patterns and operator in ("=", "==", "!="):
+            return matches(right, left) == (operator != "!=")
         textual = _TEXTUAL.get(operator)
         if textual is not None:
             return bool(textual(left, right))
@@ -155,8 +165,12 @@ def _integer(text: str) -> int:
 
 def test(around: Surroundings, args: list[str]) -> Process:
     """Succeed where the expression holds."""
+    return (yield from _tested(_Test(around, args)))
+
+
+def _tested(expression: _Test) -> Process:
     try:
-        return int(not _Test(around, args).run())
+        return int(not expression.run())
     except (_Fault, RecursionError) as fault:
         yield error(f"sh: {fault}")
         return 2
@@ -263,4 +277,4 @@ def double_bracket(around: Surroundings, args: list[str]) -> Process:
     if args[-1:] != ["]]"]:
         yield error("sh: missing ]]")
         return 2
-    return (yield from test(around, args[:-1]))
+    return (yield from _tested(_Test(around, args[:-1], patterns=True)))

@@ -153,7 +153,10 @@ def _shown(name: str) -> str:
 
 def tail(around: Surroundings, args: list[str]) -> Process:
     """Print the last ten lines, `-n` so many, `-c` so many bytes, `+N` from there; `-f`: go on."""
-    args = ["-n" + arg if re.fullmatch(r"\+\d+", arg) else arg for arg in args]
+    args = [
+        "-n" + arg if re.fullmatch(r"\+\d+", arg) and before not in ("-n", "-c", "-s") else arg
+        for before, arg in zip(["", *args], args, strict=False)
+    ]
     given, names = _counted("tail", args, "fF")
     by_bytes = "c" in given
     text = given.get("c") or given.get("n") or "10"

@@ -58,7 +58,8 @@ class Shell(ShellCommands):
                 if script is None:
                     yield from self._converse()
                 else:
-                    yield from self.lines(script)
+                    # The first line of `-c` is no line of a file.
+                    yield from self.lines(script, int(self.file))
             except Exit as end:
                 self.status = end.code
             except (Return, LoopControl) as control:
@@ -68,33 +69,40 @@ class Shell(ShellCommands):
             self.variables.close()
         return self.status
 
-    def lines(self, script: str, command: str = "") -> Generator[Effect, None, None]:
+    def lines(self, script: str, first: int) -> Generator[Effect, None, None]:
         """Run a script line by line: what is wrong further on is only seen there.
 
         Args:
             script: the script.
-            command: what of the shell runs it.
+            first: the number of its first line.
 
         Raises:
             Exit: it is no shell.
         """
-        parser = parser_of(script)
-        self.status = 0
+        parser = parser_of(script, first)
+        ran = False
         while True:
             try:
                 tree = parser.line()
             except ShellSyntaxError as error:
                 self.line = parser.line_number
-                yield self.complaint(f"syntax error: {error}", command)
+                yield self.complaint(f"syntax error: {error}")
                 raise Exit(2) from None
             if tree is None:
+                if not ran:
+                    self.status = 0
                 return
             if "n" not in self.options:
+                ran = True
                 yield from self.node(tree)
 
     def evaluate(self, script: str, command: str = "") -> Generator[Effect, None, None]:
-        """Run a script as `eval` and traps do."""
-        yield from self.lines(script, command)
+        """Run a script as `eval` and traps do: its lines go on from the one that it stands on."""
+        before, self.reading = self.reading, command
+        try:
+            yield from self.lines(script, self.line)
+        finally:
+            self.reading = before
 
     def _converse(self) -> Generator[Effect, None, None]:
         text = ""
@@ -116,7 +124,7 @@ class Shell(ShellCommands):
                         return
                     read.data = b"\n"
                     text = text.rstrip("\n")
-                    yield from self.lines(text)
+                    yield from self.lines(text, 1)
                     return
                 text += read.data.decode(errors="surrogateescape")
                 tree = parse(text)
@@ -174,6 +182,8 @@ class Shell(ShellCommands):
                 self.status = 0
             case Group():
                 yield from self._group(node)
+                if self._pending:
+                    yield from self._react()
                 if node.subshell:
                     self._check()
             case Background(command):

@@ -76,12 +76,13 @@ def _dot(shell: ShellState, args: list[str]) -> Process:
         yield shell.complaint(f"can't open '{path}': No such file or directory", ".")
         raise Exit(2)
     script = found.decode(errors="surrogateescape")
-    kept = shell.arguments
+    kept, before = shell.arguments, shell.reading
+    shell.reading = path
     if args[1:]:
         shell.arguments = tuple(args[1:])
 
     def run() -> Process:
-        yield from shell.lines(script)
+        yield from shell.lines(script, 1)
         return shell.status
 
     call = Call(run())
@@ -90,7 +91,7 @@ def _dot(shell: ShellState, args: list[str]) -> Process:
     except Return as end:
         return end.code
     finally:
-        shell.arguments = kept
+        shell.arguments, shell.reading = kept, before
     return call.code
 
 

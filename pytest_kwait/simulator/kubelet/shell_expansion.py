@@ -135,13 +135,17 @@ class Expander:
     def text(self, word: Word, *, assigned: bool = False) -> Generator[Effect, None, str]:
         """The one text that a word becomes, as in an assignment."""
         items = yield from self._items(word, split=False, assigned=assigned)
-        return "".join(" " if text is None else text for text, _, _ in items if text != "")
+        return "".join(
+            " " if item[0] is None else item[0] for item in items if item is not _NO_ARGUMENTS
+        )
 
     def pattern(self, word: Word) -> Generator[Effect, None, str]:
         """The pattern that a word becomes."""
         items = yield from self._items(word, split=False)
         return "".join(
-            " " if text is None else escaped(text) if quoted else text for text, quoted, _ in items
+            " " if item[0] is None else escaped(item[0]) if item[1] else item[0]
+            for item in items
+            if item is not _NO_ARGUMENTS
         )
 
     def _items(
@@ -226,7 +230,7 @@ class Expander:
             case "!":
                 return str(shell.last_job) if shell.last_job else ""
             case "LINENO":
-                return str(shell.line if shell.file else 0)
+                return str(shell.line)
             case "#":
                 return str(len(shell.arguments))
             case "-":

@@ -44,12 +44,15 @@ class Lexer:
         source: the script.
         parse: makes a tree of the script of `$(…)`, which begins where this one stands.
         nesting: how deep in others the script is.
+        line: the number of its first line.
     """
 
-    def __init__(self, source: str, parse: Callable[[Lexer], Node], nesting: int = 0) -> None:
+    def __init__(
+        self, source: str, parse: Callable[[Lexer], Node], nesting: int = 0, line: int = 1
+    ) -> None:
         self.source = source
         self.position = 0
-        self.line = 1
+        self.line = line
         self.nesting = nesting
         self._parse = parse
         self._documents: list[tuple[Redirect, Word, bool]] = []
@@ -230,12 +233,14 @@ class Lexer:
 
     def _backquoted(self, *, quoted: bool) -> Part:
         chars: list[str] = []
+        line = self.line
         self.position += 1
         while self.position < len(self.source):
             char = self.source[self.position]
             self.position += 1
+            self.line += char == "\n"
             if char == "`":
-                inner = Lexer("".join(chars) + "\n)", self._parse, self.nesting)
+                inner = Lexer("".join(chars) + "\n)", self._parse, self.nesting, line)
                 inner.deeper()
                 return Substitution(self._parse(inner))
             if char == "\\":
@@ -259,9 +264,9 @@ class Lexer:
                 return Arithmetic(self.within(self.source[start:index]))
         raise ShellSyntaxError("missing '))'")
 
-    def within(self, text: str) -> Word:
+    def within(self, text: str, line: int | None = None) -> Word:
         """What a text is whose expansions count, as in a here-document."""
-        inner = Lexer(text, self._parse, self.nesting)
+        inner = Lexer(text, self._parse, self.nesting, self.line if line is None else line)
         inner.deeper()
         parts: list[tuple[Part, bool]] = []
         inner._quoted(parts, "")
@@ -365,6 +370,7 @@ class Lexer:
         documents, self._documents = self._documents, []
         for redirect, end, tabs in documents:
             lines: list[str] = []
+            first = self.line
             while self.position < len(self.source):
                 line, newline, _ = self.source[self.position :].partition("\n")
                 self.position += len(line) + len(newline)
@@ -376,4 +382,4 @@ class Lexer:
                 lines.append(line + newline)
             text = "".join(lines)
             quoted = Word(((Literal(text), True),))
-            redirect.target = quoted if end.quoted else self.within(text)
+            redirect.target = quoted if end.quoted else self.within(text, first)

@@ -44,6 +44,8 @@ class ShellState(ABC):
         self.file = file
         self.status = 0
         self.line = 0
+        self.reading = ""
+        """What of the shell reads the script that runs: `eval`, or a file for `.`."""
         self.pid = around.task.pid
         self.last_job = 0
         self.options: set[str] = set()
@@ -80,9 +82,10 @@ class ShellState(ABC):
 
     def complaint(self, text: str, command: str = "") -> Write:
         """A message as `ash` begins it; its own commands are named with a line."""
+        command = command or self.reading
         where = f"{self.name}: {command}: " if command else f"{self.name}: "
         if command or self.file:
-            where += f"line {self.line if self.file else 0}: "
+            where += f"line {self.line}: "
         return Write(2, f"{where}{text}\n".encode(errors="surrogateescape"))
 
     def subshell(self, around: Surroundings) -> Self:
@@ -110,7 +113,7 @@ class ShellState(ABC):
         """Run a script as `eval` and traps do."""
 
     @abstractmethod
-    def lines(self, script: str, command: str = "") -> Generator[Effect, None, None]:
+    def lines(self, script: str, first: int) -> Generator[Effect, None, None]:
         """Run a script line by line."""
 
     @abstractmethod

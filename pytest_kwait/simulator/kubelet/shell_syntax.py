@@ -292,7 +292,8 @@ class Parser:
             while True:
                 pattern = self._peek().word
                 if pattern is None:
-                    raise self._wrong()
+                    at_end = self._peek().text == END
+                    raise self._wrong(")" if at_end else "")
                 patterns.append(pattern)
                 self._take()
                 if self._operator() != "|":
@@ -374,9 +375,9 @@ def _substituted(lexer: Lexer) -> Node:
     return Parser(lexer).script()
 
 
-def parser_of(script: str) -> Parser:
-    """A parser at the beginning of a script."""
-    return Parser(Lexer(script, _substituted))
+def parser_of(script: str, line: int = 1) -> Parser:
+    """A parser at the beginning of a script, whose first line has that number."""
+    return Parser(Lexer(script, _substituted, line=line))
 
 
 def parse(script: str) -> Node:

@@ -283,7 +283,7 @@ def _getopts(shell: ShellState, args: list[str]) -> Process:
         if quiet:
             variables.set("OPTARG", letter)
         else:
-            yield shell.complaint(f"illegal option -{letter}")
+            yield Write(2, f"Illegal option -{letter}\n".encode())
     if takes:
         if offset < len(word):
             variables.set("OPTARG", word[offset:])
@@ -294,7 +294,7 @@ def _getopts(shell: ShellState, args: list[str]) -> Process:
             variables.set("OPTARG", letter)
             result = ":"
         else:
-            yield shell.complaint(f"no arg for -{letter} option")
+            yield Write(2, f"No arg for -{letter} option\n".encode())
             result = "?"
         offset = len(word)
     if offset >= len(word):

@@ -52,11 +52,17 @@ def number_of(text: str) -> int | None:
         return None
 
 
-def formatted(template: str, values: list[str]) -> tuple[str, int, list[str], bool]:
-    """One use of a format: its text, how many values it took, what was wrong, whether it ended."""
+def formatted(template: str, values: list[str]) -> tuple[str, int, list[tuple[int, str]], bool]:
+    """One use of a format: its text, how many values it took, what was wrong, whether it ended.
+
+    What was wrong comes with the length of the text before it.
+    """
     pieces: list[str] = []
-    faults: list[str] = []
+    faults: list[tuple[int, str]] = []
     used = position = 0
+
+    def wrong(what: str) -> None:
+        faults.append((sum(map(len, pieces)), what))
 
     def value() -> str | None:
         nonlocal used
@@ -64,9 +70,9 @@ def formatted(template: str, values: list[str]) -> tuple[str, int, list[str], bo
         return values[used - 1] if used <= len(values) else None
 
     def number(text: str | None) -> int:
-        found = number_of(text or "")
+        found = number_of(text) if text else None
         if found is None:
-            faults.append(f"invalid number '{text}'")
+            wrong(f"invalid number '{text or ''}'")
             return 0
         return found
 
@@ -80,7 +86,7 @@ def formatted(template: str, values: list[str]) -> tuple[str, int, list[str], bo
             return "".join(pieces), min(used, len(values)), faults, stopped
         match = _DIRECTIVE.match(template, start)
         if match is None or (match[4] or "d") not in "diouxXcsbeEfgG":
-            faults.append(f"{template[start:]}: invalid format")
+            wrong(f"{template[start:]}: invalid format")
             return "".join(pieces), 0, faults, True
         position = match.end()
         if match[0] == "%%":
@@ -108,7 +114,7 @@ def formatted(template: str, values: list[str]) -> tuple[str, int, list[str], bo
             try:
                 pieces.append(f"{spec}{kind}" % float(text or "0"))
             except ValueError:
-                faults.append(f"invalid number '{text}'")
+                wrong(f"invalid number '{text}'")
                 pieces.append(f"{spec}{kind}" % 0.0)
         else:
             found = number(text)
