@@ -107,11 +107,14 @@ _simple = st.one_of(
         ["set -- x 'y z'", "shift", "set --", "true", "false", "f", "f 1 2", "unset a", "export b",
          "set -e", "set +e", "set -u", "set +u", "set -f", "set +f", "IFS=:", "IFS=' '",
          "unset IFS", "nope", "cd none", "echo $LINENO", ": ${a:?}", ": ${d?gone}",
-         "n=3", "n=$((n+1))", "trap 'echo bye' EXIT", "trap 'echo T' TERM", "exit 4", "break", "continue",
-         "eval 'echo $a'", "local a=1", "readonly c", "rm -f f", "mkdir -p d; ls d", "ls", "[ -f f ] && echo f",
+         "n=3", "n=$((n+1))", "trap 'echo bye' EXIT", "trap 'echo T' TERM", "exit 4", "break",
+         "continue",
+         "eval 'echo $a'", "local a=1", "readonly c", "rm -f f", "mkdir -p d; ls d", "ls",
+         "[ -f f ] && echo f",
          "(exit 3)", "false & wait $!", "echo e >&2", "echo x 2>&1 >f", "nope 2>/dev/null",
          "return 5", "exec 3>g; echo three >&3; exec 3>&-", "command -v f", "command echo c",
-         "type cd", "let n=n+1", "getopts ab: o -a -b v", "test 1 -eq x", "set -o pipefail", "echo $-"]
+         "type cd", "let n=n+1", "getopts ab: o -a -b v", "test 1 -eq x", "set -o pipefail",
+         "echo $-"]
     ),
     _tests,
 )  # fmt: skip
