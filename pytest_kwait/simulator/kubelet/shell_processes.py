@@ -71,6 +71,7 @@ class ShellProcesses(ShellState):
         try:
             yield call
         finally:
+            inner.variables.close()
             for one in around.fds.values():
                 one.release()
             around.fds.clear()
@@ -115,6 +116,8 @@ class ShellProcesses(ShellState):
 
         def make(around: Surroundings) -> Process:
             inner = self.subshell(around)
+            # Whoever is killed before its first turn closes nothing itself.
+            around.task.on_end.append(inner.variables.close)
             around.task.handler, around.task.traps = inner.signal, inner.handles
             return inner.ended(node)
 

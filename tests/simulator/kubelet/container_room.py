@@ -40,6 +40,7 @@ class Room:
         memory: the bytes that it may hold.
         env: its variables.
         world: what it reaches outside of its pod.
+        clock: its time; its own where none is given.
         files: what it starts with.
     """
 
@@ -51,9 +52,10 @@ class Room:
         memory: int | None = None,
         env: dict[str, str] | None = None,
         world: World | None = None,
+        clock: ManualClock | None = None,
         **files: bytes,
     ) -> None:
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
         self.network = Network()
         image = parse_image("busybox:1")
         self.container = Container(

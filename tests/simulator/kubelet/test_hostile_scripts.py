@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulator.kubelet.container_room import Room, taken
+from tests.simulator.manual_clock import ManualClock
 
 TOO_DEEP = b"sh: syntax error: nested more than 60 levels deep\n"
 
@@ -96,3 +97,67 @@ def test_processes_are_counted() -> None:
     room.clock.advance(60)
     assert session.outlet.code == 2
     assert taken(session)[2] == b"sh: can't fork: Resource temporarily unavailable\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "err"),
+    [
+        (":(){ :|:& };:", 2, b"sh: syntax error: bad function name"),
+        ("f() { f & f; }; f", 2, b"sh: can't fork: Resource temporarily unavailable"),
+    ],
+)
+def test_a_fork_bomb_ends_itself_and_nobody_else(script: str, code: int, err: bytes) -> None:
+    bomb, other = Room("sh", "-c", script), Room("sh", "-c", "sleep 1; echo done; sleep 99")
+    for room in (bomb, other):
+        room.clock.advance(60)
+    assert bomb.container.exit_code == code
+    assert {line for _, line in bomb.container.log} == {err}
+    assert [line for _, line in other.container.log] == [b"done"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "while kill -0 $$; do :; done",
+        "until false; do (true); done",
+        "while :; do x=$(echo a | cat); done",
+        "while :; do true & done",
+    ],
+)
+def test_an_endless_loop_of_processes_leaves_turns_and_keeps_nothing(script: str) -> None:
+    room = Room("sh", "-c", script, memory=1 << 20)
+    session = room.run("sh", "-c", "sleep 0.2; echo done")
+    room.clock.advance(1)
+    assert taken(session)[1] == b"done\n"
+    assert room.container.running
+    assert len(room.container.log) == 0
+
+
+def test_who_is_killed_before_its_first_turn_holds_nothing() -> None:
+    turn = "i=$((i+1)); sleep 99 & kill $!; wait"
+    script = f"i=0; while [ $i -lt 400 ]; do {turn}; done"
+    room = Room("sh", "-c", script, memory=64 << 10)
+    room.clock.advance(60)
+    assert room.container.exit_code == 0
+
+
+def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
+    room = Room("sh", "-c", "seq 200000")
+    while room.container.running:
+        room.clock.advance(60)
+    lines = [line for _, line in room.container.log]
+    assert room.container.exit_code == 0
+    assert lines[-1] == b"200000"
+    assert lines == [b"%d" % number for number in range(200_001 - len(lines), 200_001)]
+    assert sum(map(len, lines)) <= 10 << 20
+    assert len(lines) > 50_000
+
+
+def test_hogs_of_one_cluster_leave_others_their_turn() -> None:
+    clock = ManualClock()
+    hogs = [Room("sh", "-c", "while :; do :; done", clock=clock) for _ in range(20)]
+    clock.advance(0.5)
+    session = Room("sleep", "99", clock=clock).run("sh", "-c", "sleep 0.2; echo done")
+    clock.advance(1)
+    assert taken(session)[1] == b"done\n"
+    assert all(room.container.running for room in hogs)
