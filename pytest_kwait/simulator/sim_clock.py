@@ -55,6 +55,8 @@ class SimClock:
         self.scale = scale
         self.may_wait: Callable[[], bool] = _never
         """Whether what is called may have to be laid aside while somebody else answers."""
+        self.attached: dict[str, object] = {}
+        """What others have one of in each cluster, by name: it goes with the clock."""
         self._clock = clock
         self._stamped = (-1, "")
         self._ahead = 0.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.tasks import Task, Tasks
@@ -116,12 +115,9 @@ class Processor:
         return spent
 
 
-_PROCESSORS: WeakKeyDictionary[SimClock, Processor] = WeakKeyDictionary()
-
-
 def processor_of(clock: SimClock) -> Processor:
-    """The one processor of a cluster."""
-    found = _PROCESSORS.get(clock)
-    if found is None:
-        found = _PROCESSORS[clock] = Processor(clock)
+    """The one processor of a cluster, which is there as long as its clock."""
+    found = clock.attached.get("processor")
+    if not isinstance(found, Processor):
+        found = clock.attached["processor"] = Processor(clock)
     return found

@@ -1,0 +1,25 @@
+"""The processor that the containers of a cluster share."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from pytest_kwait.simulator.kubelet.processor import processor_of
+from tests.simulator.kubelet.container_room import Room
+from tests.simulator.manual_clock import ManualClock
+
+
+def test_a_cluster_has_one_processor() -> None:
+    one, other = ManualClock(), ManualClock()
+    assert processor_of(one) is processor_of(one)
+    assert processor_of(one) is not processor_of(other)
+
+
+def test_a_cluster_that_nobody_has_any_more_goes_with_its_containers() -> None:
+    room = Room("sh", "-c", "while :; do :; done")
+    room.clock.advance(0.1)
+    gone = weakref.ref(room.clock)
+    del room
+    gc.collect()
+    assert gone() is None
