@@ -282,7 +282,6 @@ class ApiServiceWait(Family):
     """A part of the API that gets available: it is said to be the server's own."""
 
     title = "APIService"
-    needs = ("APIService",)
 
     def __init__(self, place: Place, name: str) -> None:
         self.group = f"g{secrets.token_hex(4)}.example"

@@ -28,9 +28,6 @@ class Family(ABC):
     watches: ClassVar[int] = 1
     """How many watches it has open."""
 
-    needs: ClassVar[tuple[str, ...]] = ()
-    """What it needs of the cluster that the embedded one has not."""
-
     asks: ClassVar[str] = ""
     """How the label of a question begins that it asks besides; empty where it asks none."""
 
