@@ -152,6 +152,8 @@ class RemoteServices:
         elif spec.get("service") is not None:
             self._api.kinds.elsewhere[key] = new
             self._queue.add(name_of(new))
+        elif "conditions" not in (new.get("status") or {}):
+            self._queue.add(name_of(new))
 
     def _behind_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         del change
@@ -162,10 +164,10 @@ class RemoteServices:
 
     def _sync(self, name: str) -> None:
         obj = self._api.find(_SERVICES, name)
-        if obj is None or obj["spec"].get("service") is None:
+        if obj is None:
             return
         verdict = verdict_on(self._api, obj)
-        backend = backend_of(self._api, obj)
+        backend = backend_of(self._api, obj) if verdict is None else None
         if verdict is not None or backend is None:
             self._say(name, verdict or LOCAL)
         else:

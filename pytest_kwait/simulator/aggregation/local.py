@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["LOCAL", "LocalServices", "local_condition"]
+__all__ = ["LOCAL", "MANAGED", "LocalServices", "local_condition"]
 
 _SERVICES = "apiservices.apiregistration.k8s.io"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-_MANAGED = "kube-aggregator.kubernetes.io/automanaged"
+MANAGED = "kube-aggregator.kubernetes.io/automanaged"
 LOCAL = ("Local", "Local APIServices are always available")
 _CUSTOM = (1000, 100)
 _OWN = "apiregistration.k8s.io"
@@ -106,7 +106,7 @@ class LocalServices:
         name = f"{version}.{group}"
         if self._api.find(_SERVICES, name) is not None:
             return
-        metadata = {"name": name, "labels": {_MANAGED: managed}}
+        metadata = {"name": name, "labels": {MANAGED: managed}}
         made = self._api.create(_SERVICES, {"metadata": metadata, "spec": spec})
         status = {"conditions": [local_condition(self._api.clock.stamp())]}
         self._api.update_status(_SERVICES, {**made, "status": status})

@@ -96,7 +96,7 @@ def _follow_failures(api: ClusterApi) -> None:
 
 def _register_groups(api: ClusterApi) -> None:
     """Make the APIServices, and follow those of others."""
-    from pytest_kwait.simulator.aggregation.local import LocalServices
+    from pytest_kwait.simulator.aggregation.local import MANAGED, LocalServices
 
     def remote() -> None:
         from pytest_kwait.simulator.aggregation.availability import RemoteServices
@@ -116,7 +116,7 @@ def _register_groups(api: ClusterApi) -> None:
         api,
         ("apiservices.apiregistration.k8s.io",),
         remote,
-        lambda new: new["spec"].get("service") is not None,
+        lambda new: MANAGED not in (new["metadata"].get("labels") or {}),
     )
 
 

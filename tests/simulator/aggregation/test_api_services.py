@@ -136,3 +136,13 @@ def test_who_answers_is_available() -> None:
     api.delete(SERVICES, "v1.a.example")
     assert not api.kinds.elsewhere
     assert not api.kinds.discovered
+
+
+def test_a_group_without_a_service_is_the_servers_own() -> None:
+    api = new_cluster()
+    RemoteServices(api, lambda *_: None)
+    local = service()
+    del local["spec"]["service"]
+    api.create(SERVICES, local)
+    run(api)
+    assert condition(api) == ("True", "Local", "Local APIServices are always available")
