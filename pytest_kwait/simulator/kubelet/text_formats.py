@@ -72,7 +72,7 @@ def formatted(template: str, values: list[str]) -> tuple[str, int, list[tuple[in
     def number(text: str | None) -> int:
         found = number_of(text) if text else None
         if found is None:
-            wrong(f"invalid number '{text or ''}'")
+            wrong(f"invalid number '{(text or '').lstrip()}'")
             return 0
         return found
 
@@ -114,7 +114,7 @@ def formatted(template: str, values: list[str]) -> tuple[str, int, list[tuple[in
             try:
                 pieces.append(f"{spec}{kind}" % float(text or "0"))
             except ValueError:
-                wrong(f"invalid number '{text}'")
+                wrong(f"invalid number '{(text or '').lstrip()}'")
                 pieces.append(f"{spec}{kind}" % 0.0)
         else:
             found = number(text)
