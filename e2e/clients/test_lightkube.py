@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from pytest_kwait import wait
 
 lightkube = pytest.importorskip("lightkube", reason="lightkube is not installed")
 ApiError = pytest.importorskip("lightkube.core.exceptions").ApiError
@@ -75,7 +78,11 @@ def test_a_pod(client: Any, talker: dict[str, Any]) -> None:
     lines = client.log("talker", follow=True)
     assert [next(lines), next(lines)] == ["one\n", "two\n"]
     command = ["sh", "-c", "echo out; echo err >&2; exit 3"]
+    before = set(threading.enumerate())
     ran = client.exec("talker", command=command, stdout=True, stderr=True)
+    # Its WebSockets' reader goes on for a moment after they are closed, and would take what comes
+    # for the next connection, which may have the same file descriptor.
+    wait.poll_immediate("10ms", "4m", lambda: not set(threading.enumerate()) - before)
     assert (ran.stdout, ran.stderr, ran.exit_code) == ("out\n", "err\n", 3)
     client.delete(Pod, "talker")
     seen = client.watch(
