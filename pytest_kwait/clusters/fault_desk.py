@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.clock import Deadline
@@ -132,23 +132,22 @@ class FaultDesk:
         """Open the connection that all faults of the test end with."""
         transport = self._session().transport
         path = f"{_ROOT}/hold"
-        guard = transport.guard("GET", path, Deadline.after(_FOREVER))
-        try:
-            answer = transport.open(path, query={}, guard=guard)
-            lines = answer.stream(4096)
-            self._holder = json.loads(next(lines))["holder"]
-        except ApiError as error:
-            guard.release()
-            if error.status not in (403, 404):
-                raise
-            why = "has none to offer" if error.status == 404 else "does not let us make them"
-            raise ClusterError(
-                f"faults are made on the embedded cluster alone, and as an administrator: "
-                f"{self._server} {why} ({error.status}); keep the test from running there"
-            ) from error
-        except BaseException:
-            guard.release()
-            raise
+        with ExitStack() as unless_open:
+            guard = transport.guard("GET", path, Deadline.after(_FOREVER))
+            unless_open.callback(guard.release)
+            try:
+                answer = transport.open(path, query={}, guard=guard)
+                lines = answer.stream(4096)
+                self._holder = json.loads(next(lines))["holder"]
+            except ApiError as error:
+                if error.status not in (403, 404):
+                    raise
+                why = "has none to offer" if error.status == 404 else "does not let us make them"
+                raise ClusterError(
+                    f"faults are made on the embedded cluster alone, and as an administrator: "
+                    f"{self._server} {why} ({error.status}); keep the test from running there"
+                ) from error
+            unless_open.pop_all()
         # A stream that is let go of closes its connection.
         self._hold = (answer, lines, guard)
 
