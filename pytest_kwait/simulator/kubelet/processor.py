@@ -85,13 +85,26 @@ class Processor:
         spent = 0.0
         try:
             for _ in range(len(self._ready)):
-                if spent > _TURN:
+                if spent > _TURN or not self._ready:
                     break
                 spent += self.turn(*self._ready.popleft())
         finally:
             if self._ready and not self._planned:
                 self._planned = True
                 self._clock.call_later(0, self._run)
+
+    def hurry(self, tasks: Tasks) -> None:
+        """Let a container's processes have their turns now, for as long as one turn of all lasts.
+
+        A kubelet looks at containers every second: what ends at once it never sees at work.
+        """
+        spent = 0.0
+        while spent <= _TURN:
+            mine = next((each for each in self._ready if each[0] is tasks), None)
+            if mine is None:
+                return
+            self._ready.remove(mine)
+            spent += self.turn(*mine)
 
     def _plod(self) -> None:
         self._plodding = False

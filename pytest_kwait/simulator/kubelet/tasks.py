@@ -117,7 +117,9 @@ class Tasks:
         """Start a process at once that writes to a sink."""
         fds = {0: stdin.retain()}
         fds |= {stream: SinkEnd(sink, stream).retain() for stream in (1, 2)}
-        return self.start(make, around, name, fds, sink=sink, now=True)
+        task = self.start(make, around, name, fds, sink=sink, now=True)
+        processor_of(self.clock).hurry(self)
+        return task
 
     def find(self, pid: int) -> Task | None:
         """The process of a number; None where it has ended."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
+
 from pytest_kwait.simulator.kubelet.processor import processor_of
 from tests.simulator.kubelet.container_room import Room
 from tests.simulator.manual_clock import ManualClock
@@ -23,3 +25,11 @@ def test_a_cluster_that_nobody_has_any_more_goes_with_its_containers() -> None:
     del room
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize(
+    "script", ["exit 4", "cat /no | grep port || exit 4", "x=$(true); (exit 4)"]
+)
+def test_what_ends_at_once_was_never_seen_at_work(script: str) -> None:
+    room = Room("sh", "-c", script)
+    assert (room.container.running, room.container.exit_code) == (False, 4)
