@@ -63,6 +63,9 @@ _CONFIG_KEY = re.compile(_CONFIG_FORM)
 _PORT_SIGNS = re.compile("[-a-z0-9]+")
 _PORT_LETTER = re.compile("[a-z]")
 
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_PLAIN_IPV4 = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}")
+
 _LABEL_MAX, _SUBDOMAIN_MAX, _PORT_NAME_MAX = 63, 253, 15
 
 
@@ -293,6 +296,8 @@ def port_name_texts(value: str) -> list[str]:
 
 def ip_texts(value: str) -> list[str]:
     """An IP address in any form that means one thing only."""
+    if _PLAIN_IPV4.fullmatch(value):
+        return []
     address = _address(value)
     if address is None:
         return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]

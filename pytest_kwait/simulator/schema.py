@@ -175,16 +175,6 @@ _ZEROS = {
 }
 
 
-class Filler:
-    """The value of a field that is written even where it is not given."""
-
-    __slots__ = ("default", "form")
-
-    def __init__(self, default: Any) -> None:
-        self.default = default
-        self.form = Form.ANY
-
-
 class Struct:
     """A type with named fields."""
 
@@ -203,28 +193,29 @@ class Struct:
             shape = self.fields[field] = Shape(node, about.go if about else "", about)
             if (self.go, field) in _NEVER_EMPTY:
                 shape.null_when_empty = False
-        self.always: list[tuple[str, Shape | Filler]] = list(self._fillers())
+        self.always = tuple(self._fillers())
+        """Fields that are written even where they are not given: name, a struct's type or value."""
 
-    def _fillers(self) -> Iterator[tuple[str, Shape | Filler]]:
+    def _fillers(self) -> Iterator[tuple[str, Shape | None, Any]]:
         learned = learned_defaults().get("types", {}).get(self.name, {})
         for name, shape in self.fields.items():
             field = shape.field
             if name in learned:
-                yield name, Filler(learned[name])
+                yield name, None, learned[name]
             elif shape.default or (shape.default == "" and field is not None and field.pointer):
-                yield name, Filler(shape.default)
+                yield name, None, shape.default
             elif shape.default is not None and field is None:
-                yield name, shape
+                yield name, shape if shape.form is Form.STRUCT else None, shape.default
             elif field is None or field.omitted_zero or field.pointer:
                 # Validation wants those pointers that Go would write as null.
                 continue
             elif field.mode or shape.form in (Form.LIST, Form.MAP, Form.BYTES):
                 if shape.null_when_empty:
-                    yield name, Filler(None)
+                    yield name, None, None
             elif shape.form is Form.STRUCT:
-                yield name, shape
+                yield name, shape, None
             elif not field.omitted or shape.form not in _SCALARS:
-                yield name, Filler(shape.zero)
+                yield name, None, shape.zero
 
 
 _SCALARS = (Form.TEXT, Form.INTEGER, Form.NUMBER, Form.BOOL)

@@ -75,6 +75,8 @@ class Structure:
         self.printer_columns = columns or []
         self.selectable = selectable
         self.deprecation = deprecation
+        self.tolerated: list[str] = []
+        """What the object that was looked at last broke before, by rules that came later."""
 
     @cached_property
     def shape(self) -> Shape:
@@ -158,13 +160,15 @@ class Structure:
 
     def _rule_errors(self, new: Obj, old: Obj | None, errors: list[FieldError]) -> list[FieldError]:
         """What rules are broken; none is looked at where the object has not the form for it."""
+        self.tolerated = []
         if not self._ruled:
             return []
         if any(error.reason in _BLOCKING for error in errors):
             return [FieldError("FieldValueInvalid", "<nil>", f"Invalid value: null: {_UNCHECKED}")]
         from pytest_kwait.simulator.custom_resources.rules import rule_errors
 
-        return rule_errors(new, self.schema, UNKNOWN if old is None else old)
+        before = UNKNOWN if old is None else old
+        return rule_errors(new, self.schema, before, self.tolerated.append)
 
     def _list_errors(self, new: Obj, old: Obj | None) -> list[FieldError]:
         if old is not None and [*list_errors(old, self.schema)]:

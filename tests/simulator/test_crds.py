@@ -250,6 +250,44 @@ def test_each_version_shows_what_it_knows_of_what_is_stored() -> None:
     assert (shown["apiVersion"], shown["spec"]) == ("example.com/v2", {"both": "x"})
 
 
+def test_what_is_stored_need_not_be_served() -> None:
+    api = new_cluster()
+    old, stored, new = versions()
+    api.create(CRDS, definition(versions=[old, {**stored, "served": False}, new]))
+    assert api.kinds.of_kind("example.com/v1", "Thing") is None
+    kind = api.kinds.of_kind("example.com/v2", "Thing")
+    assert kind is not None
+    assert (kind.stored, kind.storage_version_hash) == (False, "")
+    sent = {
+        "apiVersion": "example.com/v2",
+        "kind": "Thing",
+        "metadata": {"name": "a"},
+        "spec": {"both": "x"},
+    }
+    assert api.create(kind, sent, "default")["apiVersion"] == "example.com/v1"
+    assert [view(kind, obj)["spec"] for obj in api.list(THINGS)] == [{"both": "x"}]
+
+
+def test_objects_of_no_served_version_go_with_their_definition() -> None:
+    api = new_cluster()
+    api.create(CRDS, definition(versions=versions()))
+    kind = api.kinds.of_kind("example.com/v1", "Thing")
+    assert kind is not None
+    sent = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}
+    api.create(kind, sent, "default")
+
+    def hidden(changed: dict[str, Any]) -> None:
+        for version in changed["spec"]["versions"]:
+            version["served"] = False
+
+    api.modify(CRDS, THINGS, "", hidden)
+    assert api.kinds.served("example.com", "v1") is None
+    assert api.store.count(THINGS) == 1
+    api.delete(api.kind_of(CRDS), THINGS)
+    assert api.store.count(THINGS) == 0
+    assert api.find(CRDS, THINGS) is None
+
+
 def test_old_versions_are_warned_of_and_the_newest_stable_one_is_first() -> None:
     api = new_cluster()
     api.create(CRDS, definition(versions=versions()))

@@ -79,7 +79,7 @@ IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
         (formats.environment_name_texts, ["A", "1-a.b", " "]),
         (formats.path_segment_texts, ["system:a", "..."]),
         (formats.port_name_texts, ["http", "1-a", "a" * 15]),
-        (formats.ip_texts, ["10.0.0.1", "::1", "FE80::1"]),
+        (formats.ip_texts, ["10.0.0.1", "255.255.255.255", "0.0.9.249", "::1", "FE80::1"]),
         (formats.canonical_ip_texts, ["10.0.0.1", "::1"]),
     ],
 )
@@ -135,6 +135,9 @@ def test_what_has_the_form(texts: Callable[[str], list[str]], values: list[str])
         ),
         (formats.port_name_texts, "1", [PORT_LETTER]),
         (formats.ip_texts, "1.2.3", [IP]),
+        (formats.ip_texts, "1.2.3.256", [IP]),
+        (formats.ip_texts, "1.2.3.4\n", [IP]),
+        (formats.ip_texts, "1.2.3.00", ["must not have leading 0s"]),
         (formats.ip_texts, "fe80::1%eth0", [IP]),
         (formats.ip_texts, "010.0.0.1", ["must not have leading 0s"]),
         (formats.ip_texts, "::ffff:1.2.3.4", ["must not be an IPv4-mapped IPv6 address"]),

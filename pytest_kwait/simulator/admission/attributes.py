@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pytest_kwait.simulator.status_error import StatusError, forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
@@ -37,13 +37,17 @@ class Reinvocation:
     due: bool = False
     active: bool = False
     seen: Obj | None = None
-    invoked: set[str] = field(default_factory=set)
-    wanted: set[str] = field(default_factory=set)
+    invoked: frozenset[str] = frozenset()
+    wanted: frozenset[str] = frozenset()
+
+    def note(self, identity: str) -> None:
+        """One was asked that wants to be asked again where it is needed."""
+        self.invoked |= {identity}
 
     def require(self) -> None:
         """Something changed: whoever was asked before is to be asked again."""
         self.wanted |= self.invoked
-        self.invoked.clear()
+        self.invoked = frozenset()
 
 
 @dataclass(slots=True)
@@ -81,13 +85,13 @@ class Attributes:
     on_store: list[Callable[[], None]] = field(default_factory=list)
     """Called once nothing refuses the request any more, just before the object is stored."""
 
-    def forbidden(self, why: str) -> StatusError:
+    def forbidden(self, why: str, causes: Sequence[Obj] | None = None) -> StatusError:
         """A refusal in the server's words; an object without a name is told by its prefix."""
         name = self.name
         if not name:
             metadata = (self.obj or {}).get("metadata", {})
             name = metadata.get("name") or metadata.get("generateName") or "Unknown"
-        return forbidden(self.kind.group, self.kind.plural, name, why)
+        return forbidden(self.kind.group, self.kind.plural, name, why, causes)
 
     def stored(self) -> None:
         """Let the plugins note what the request takes."""
@@ -97,6 +101,9 @@ class Attributes:
 
 class Plugin:
     """One admission plugin: it may change what comes, and may refuse what has become of it."""
+
+    buckets: frozenset[str] | None = None
+    """The resources that it looks at, as they are stored; None for all. Others it is not asked."""
 
     def admit(self, attributes: Attributes) -> None:
         """Change the object before it is validated.

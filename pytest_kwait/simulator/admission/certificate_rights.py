@@ -30,6 +30,8 @@ class CertificateRights(Plugin):
         api: the cluster.
     """
 
+    buckets = frozenset({_BUCKET})
+
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
 

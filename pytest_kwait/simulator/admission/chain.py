@@ -15,6 +15,7 @@ from pytest_kwait.simulator.admission.mutating_policy import MutatingPolicies
 from pytest_kwait.simulator.admission.mutating_webhook import MutatingWebhook
 from pytest_kwait.simulator.admission.namespace_lifecycle import NamespaceLifecycle
 from pytest_kwait.simulator.admission.node_taints import NodeTaint
+from pytest_kwait.simulator.admission.pod_resize import PodResize
 from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
@@ -53,12 +54,25 @@ class Admission:
             ClaimResize(api),
             RuntimeClass(api),
             CertificateRights(api),
+            PodResize(api),
             self._changing,
             self._mutating,
             self._policies,
             self._validating,
             ResourceQuota(api),
         )
+        self._asked: dict[str, tuple[tuple[Plugin, ...], tuple[Plugin, ...]]] = {}
+
+    def _of(self, bucket: str) -> tuple[tuple[Plugin, ...], tuple[Plugin, ...]]:
+        """The plugins that have something to change in a resource's objects, and to refuse."""
+        found = self._asked.get(bucket)
+        if found is None:
+            mine = [one for one in self._plugins if one.buckets is None or bucket in one.buckets]
+            found = self._asked[bucket] = (
+                tuple(one for one in mine if type(one).admit is not Plugin.admit),
+                tuple(one for one in mine if type(one).validate is not Plugin.validate),
+            )
+        return found
 
     def admit(self, attributes: Attributes) -> None:
         """Let the plugins change the object, which has not been validated yet.
@@ -69,12 +83,13 @@ class Admission:
             StatusError: one of them refuses it.
             Unanswered: webhooks are to be asked first.
         """
-        for plugin in self._plugins:
+        plugins, _ = self._of(attributes.kind.bucket)
+        for plugin in plugins:
             plugin.admit(attributes)
         again = attributes.again
         if again.due:
             again.active = True
-            for plugin in self._plugins:
+            for plugin in plugins:
                 plugin.admit(attributes)
 
     def validate(self, attributes: Attributes) -> None:
@@ -84,7 +99,8 @@ class Admission:
             StatusError: one of them refuses it.
             Unanswered: webhooks are to be asked first.
         """
-        for plugin in self._plugins:
+        _, plugins = self._of(attributes.kind.bucket)
+        for plugin in plugins:
             plugin.validate(attributes)
 
     def admit_content(self, attributes: Attributes) -> None:

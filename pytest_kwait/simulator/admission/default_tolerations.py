@@ -21,6 +21,8 @@ _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 class DefaultTolerationSeconds(Plugin):
     """The plugin."""
 
+    buckets = frozenset({"pods"})
+
     def admit(self, attributes: Attributes) -> None:
         """Add what the pod does not say of nodes that are not ready or not reached."""
         pod = attributes.obj

@@ -35,8 +35,11 @@ class LimitRanger(Plugin):
         api: the cluster.
     """
 
+    buckets = frozenset({"pods", "persistentvolumeclaims"})
+
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
+        self._ranges = api.store.present("limitranges")
 
     def admit(self, attributes: Attributes) -> None:
         """Give a pod's containers what they do not say, and note it."""
@@ -67,7 +70,7 @@ class LimitRanger(Plugin):
 
     def _limits(self, attributes: Attributes) -> Iterator[list[Obj]]:
         """The limits of each range that the request is held to."""
-        if not self._api.store.count("limitranges") or not _counts(attributes):
+        if not self._ranges or not _counts(attributes):
             return
         for found in self._api.list("limitranges", attributes.namespace):
             yield found.get("spec", {}).get("limits", [])

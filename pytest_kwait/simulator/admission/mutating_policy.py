@@ -63,6 +63,7 @@ class MutatingPolicies(Plugin):
 
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
+        self._bindings = api.store.present(_BINDINGS)
 
     def admit(self, attributes: Attributes) -> None:
         """Let all policies that are bound to the request change it, in the order of their names.
@@ -73,7 +74,7 @@ class MutatingPolicies(Plugin):
         Raises:
             StatusError: 403, one cannot do its work and may not be left out.
         """
-        if not self._api.store.count(_BINDINGS) or attributes.kind.group == GROUP:
+        if not self._bindings or attributes.kind.group == GROUP:
             return
         failures: list[tuple[str, str]] = []
         invocations = [*self._invocations(attributes, failures)]
@@ -122,7 +123,7 @@ class MutatingPolicies(Plugin):
             if attributes.obj != before:
                 again.require()
             if invocation.policy["spec"].get("reinvocationPolicy") == "IfNeeded":
-                again.invoked.add(invocation.identity)
+                again.note(invocation.identity)
         if done:
             # Those count as well that changed something themselves.
             again.require()

@@ -32,6 +32,7 @@ class MutatingWebhook(Plugin):
 
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
+        self._configurations = api.store.present(_CONFIGURATIONS)
 
     def admit(self, attributes: Attributes) -> None:
         """Ask one after the other, each about what those before made of it.
@@ -43,7 +44,7 @@ class MutatingWebhook(Plugin):
             StatusError: one refuses it, or cannot be asked and must be.
             Unanswered: one is to be asked first.
         """
-        if not self._api.store.count(_CONFIGURATIONS):
+        if not self._configurations:
             return
         # Not at import: hardly any cluster has webhooks.
         from pytest_kwait.simulator.admission.webhook_consultation import Question
@@ -65,7 +66,7 @@ class MutatingWebhook(Plugin):
                     again.require()
                     again.due = True
             if hook.webhook.get("reinvocationPolicy") == "IfNeeded":
-                again.invoked.add(hook.identity)
+                again.note(hook.identity)
         again.seen = clone(attributes.obj)
 
     def _change(self, attributes: Attributes, hook: Hook, operations: list[Any]) -> None:

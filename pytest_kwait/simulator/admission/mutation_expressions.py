@@ -16,7 +16,7 @@ from pytest_kwait.simulator.cel.constructs import (
     plain,
     run_form,
 )
-from pytest_kwait.simulator.cel.expressions import EvaluationError, Invalid
+from pytest_kwait.simulator.cel.expressions import EvaluationError, Invalid, OverBudgetError
 from pytest_kwait.simulator.ownership import object_shape
 from pytest_kwait.simulator.schema import Form
 from pytest_kwait.simulator.typed_check import type_errors
@@ -101,6 +101,8 @@ def changed(mutation: Obj, situation: Situation, kind: Kind, shown: Obj) -> Obj:
         value = situation.evaluate(text, run_form(text))
     except EvaluationError as error:
         raise MutationError(f"expression '{text}' resulted in error: {error}") from None
+    except OverBudgetError as error:
+        raise MutationError(str(error)) from None
     try:
         if by_patch:
             return apply_operations(shown, [_operation(one) for one in value])

@@ -26,7 +26,7 @@ class NamespaceLifecycle(Plugin):
     """
 
     def __init__(self, api: ClusterApi) -> None:
-        self._api = api
+        self._namespaces = api.store.present("namespaces")
 
     def admit(self, attributes: Attributes) -> None:
         """Refuse new objects where the namespace is not there, or is being removed.
@@ -42,10 +42,10 @@ class NamespaceLifecycle(Plugin):
             return
         if not kind.namespaced or attributes.operation == "DELETE":
             return
-        found = self._api.find("namespaces", namespace)
+        found = self._namespaces.get(namespace)
         if found is None:
             raise not_found("", "namespaces", namespace)
-        if attributes.operation == "CREATE" and found["metadata"].get("deletionTimestamp"):
+        if attributes.operation == "CREATE" and found.obj["metadata"].get("deletionTimestamp"):
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",

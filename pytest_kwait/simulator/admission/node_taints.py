@@ -15,6 +15,8 @@ _TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 class NodeTaint(Plugin):
     """The plugin."""
 
+    buckets = frozenset({"nodes"})
+
     def admit(self, attributes: Attributes) -> None:
         """Taint what a client makes; kubelets of this process say at once what they are."""
         node = attributes.obj

@@ -49,6 +49,8 @@ class PodSecurity(Plugin):
         api: the cluster.
     """
 
+    buckets = frozenset({"namespaces", "pods", *_TEMPLATES})
+
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
 

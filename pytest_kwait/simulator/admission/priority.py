@@ -45,6 +45,8 @@ class Priority(Plugin):
         api: the cluster.
     """
 
+    buckets = frozenset({"pods", _CLASSES})
+
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
 

@@ -38,6 +38,7 @@ class ResourceQuota(Plugin):
 
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
+        self._quotas = api.store.present("resourcequotas")
 
     def validate(self, attributes: Attributes) -> None:
         """Take of every quota what the request needs, or refuse it.
@@ -51,7 +52,7 @@ class ResourceQuota(Plugin):
         kind = attributes.kind
         if not kind.namespaced or attributes.operation == "DELETE" or kind.bucket in IGNORED:
             return
-        if not self._api.store.count("resourcequotas") or attributes.obj is None:
+        if not self._quotas or attributes.obj is None:
             return
         quotas = self._api.list("resourcequotas", attributes.namespace)
         if not quotas or not is_counted_change(attributes):

@@ -31,6 +31,8 @@ class RuntimeClass(Plugin):
         api: the cluster.
     """
 
+    buckets = frozenset({"pods"})
+
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
 

@@ -48,6 +48,8 @@ class ServiceAccount(Plugin):
         api: the cluster.
     """
 
+    buckets = frozenset({"pods"})
+
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
 

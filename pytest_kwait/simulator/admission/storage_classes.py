@@ -60,6 +60,8 @@ class DefaultStorageClass(Plugin):
         api: the cluster.
     """
 
+    buckets = frozenset({_CLAIMS})
+
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
 
@@ -85,6 +87,8 @@ class ClaimResize(Plugin):
     Args:
         api: the cluster.
     """
+
+    buckets = frozenset({_CLAIMS})
 
     def __init__(self, api: ClusterApi) -> None:
         self._api = api

@@ -25,6 +25,7 @@ __all__ = ["ValidatingPolicies"]
 
 _POLICIES = f"validatingadmissionpolicies.{GROUP}"
 _BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
+_MESSAGE_MAX = 5 * 1024
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 
 
@@ -47,6 +48,7 @@ class ValidatingPolicies(Plugin):
 
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
+        self._bindings = api.store.present(_BINDINGS)
 
     def validate(self, attributes: Attributes) -> None:
         """Hold the request to all policies that are bound to it; the first denial counts.
@@ -54,7 +56,7 @@ class ValidatingPolicies(Plugin):
         Raises:
             StatusError: one denies it.
         """
-        if not self._api.store.count(_BINDINGS) or attributes.kind.group == GROUP:
+        if not self._bindings or attributes.kind.group == GROUP:
             return
         refusal: StatusError | None = None
         policies = {name_of(policy): policy for policy in self._api.list(_POLICIES)}
@@ -100,34 +102,76 @@ class ValidatingPolicies(Plugin):
             yield from _unnoted(policy, situation)
 
 
-def _broken(policy: Obj, situation: Situation) -> Iterator[_Denial]:
-    """The validations that do not hold."""
+def _broken(policy: Obj, situation: Situation) -> list[_Denial]:
+    """The validations that do not hold.
+
+    What is to be said is found out for all of them, and none holds where that costs too much.
+
+    Source: apiserver/pkg/admission/plugin/policy/validating/validator.go, `Validate`.
+    """
+    from pytest_kwait.simulator.cel.expressions import EvaluationError, OverBudgetError
+
+    must = policy.get("failurePolicy", "Fail") == "Fail"
+    validations: list[Obj] = policy.get("validations") or []
+    outcomes: list[bool | str] = []
+    try:
+        for validation in validations:
+            text: str = validation["expression"]
+            try:
+                outcomes.append(situation.evaluate(text) is True)
+            except EvaluationError as error:
+                outcomes.append(f"expression '{text}' resulted in error: {error}")
+    except OverBudgetError as error:
+        return [_Denial("Invalid", str(error))] if must else []
+    over = ""
+    messages: list[str] = []
+    try:
+        situation.anew()
+        messages = [_message(validation, situation) for validation in validations]
+    except OverBudgetError as error:
+        over = f"failed messageExpression: {error}"
+    found: list[_Denial] = []
+    for place, outcome in enumerate(outcomes):
+        failure = outcome if isinstance(outcome, str) else over
+        if failure and must:
+            found.append(_Denial("Invalid", failure))
+        elif not failure and not outcome:
+            reason = validations[place].get("reason") or "Invalid"
+            found.append(_Denial(reason, messages[place]))
+    return found
+
+
+def _message(validation: Obj, situation: Situation) -> str:
+    """What is said of a validation where it does not hold.
+
+    Raises:
+        OverBudgetError: there is too little left to evaluate it.
+    """
     from pytest_kwait.simulator.cel.expressions import EvaluationError
 
-    for validation in policy.get("validations") or ():
-        text: str = validation["expression"]
+    said: object = ""
+    if validation.get("messageExpression"):
         try:
-            if situation.evaluate(text) is True:
-                continue
-            message = validation.get("message", "").strip() or f"failed expression: {text.strip()}"
-        except EvaluationError as error:
-            if policy.get("failurePolicy", "Fail") == "Fail":
-                yield _Denial("Invalid", f"expression '{text}' resulted in error: {error}")
-            continue
-        if validation.get("messageExpression"):
-            try:
-                said = situation.evaluate(validation["messageExpression"])
-            except EvaluationError:
-                said = ""
-            if isinstance(said, str) and said.strip() and "\n" not in said.strip():
-                message = said.strip()
-        yield _Denial(validation.get("reason") or "Invalid", message)
+            said = situation.evaluate(validation["messageExpression"])
+        except EvaluationError:
+            said = ""
+    text = said.strip() if isinstance(said, str) else ""
+    if text and "\n" not in text and len(text.encode()) <= _MESSAGE_MAX:
+        return text
+    plain: str = validation.get("message", "").strip()
+    return plain or f"failed expression: {validation['expression'].strip()}"
 
 
 def _unnoted(policy: Obj, situation: Situation) -> Iterator[_Denial]:
     """What cannot be noted for audits; what can goes nowhere, as there are no audit logs."""
-    from pytest_kwait.simulator.cel.expressions import EvaluationError
+    from pytest_kwait.simulator.cel.expressions import (
+        OBJECT_BUDGET,
+        Budget,
+        EvaluationError,
+        OverBudgetError,
+    )
 
+    situation.anew(Budget(OBJECT_BUDGET))
     for note in policy.get("auditAnnotations") or ():
         text: str = note["valueExpression"].strip()
         try:
@@ -136,6 +180,10 @@ def _unnoted(policy: Obj, situation: Situation) -> Iterator[_Denial]:
             if policy.get("failurePolicy", "Fail") == "Fail":
                 why = f"expression '{text}' resulted in error: {error}"
                 yield _Denial("Invalid", why, always=True)
+        except OverBudgetError as error:
+            if policy.get("failurePolicy", "Fail") == "Fail":
+                yield _Denial("Invalid", str(error))
+            return
 
 
 def _refusal(attributes: Attributes, denial: _Denial, text: str) -> StatusError:

@@ -27,6 +27,7 @@ class ValidatingWebhook(Plugin):
 
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
+        self._configurations = api.store.present(_CONFIGURATIONS)
 
     def validate(self, attributes: Attributes) -> None:
         """Ask all that want to see the request, side by side; the first refusal counts.
@@ -35,7 +36,7 @@ class ValidatingWebhook(Plugin):
             StatusError: one refuses it, or cannot be asked and must be.
             Unanswered: they are to be asked first.
         """
-        if not self._api.store.count(_CONFIGURATIONS):
+        if not self._configurations:
             return
         # Not at import: hardly any cluster has webhooks.
         from pytest_kwait.simulator.admission.webhook_consultation import Question

@@ -21,10 +21,31 @@ def _ip(text: str) -> dict[str, Any]:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        raise ValueError(f"IP Address {text!r} parse error during conversion from string") from None
-    if address.version == 6 and (address.ipv4_mapped or address.scope_id):
-        raise ValueError(f"IP Address {text!r} parse error during conversion from string")
+        why = f'ParseAddr("{text}"): {_fault(text)}'
+        raise ValueError(
+            f'IP Address "{text}" parse error during conversion from string: {why}'
+        ) from None
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id:
+            raise ValueError(f'IP address "{text}" with zone value is not allowed')
+        if address.ipv4_mapped:
+            raise ValueError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
     return {"@type": "IP", "text": str(address)}
+
+
+def _fault(text: str) -> str:
+    """Why a text is no address, as far as Go's words for it are told apart."""
+    if ":" in text or "." not in text:
+        return "unable to parse IP"
+    fields = text.split(".")
+    for field in fields:
+        if not field.isdigit():
+            return "unexpected character" if field else "IPv4 field must have at least one digit"
+        if len(field) > 1 and field[0] == "0":
+            return "IPv4 field has octet with leading zero"
+        if int(field) > 255:
+            return "IPv4 field has value >255"
+    return "IPv4 address too short" if len(fields) < 4 else "IPv4 address too long"
 
 
 def _is_ip(text: str) -> bool:
@@ -64,14 +85,27 @@ def _global_unicast(value: dict[str, Any]) -> bool:
 
 
 def _cidr(text: str) -> dict[str, Any]:
-    why = f"CIDR {text!r} parse error during conversion from string"
-    if not text.rpartition("/")[2].isdigit() or "/" not in text:
-        raise ValueError(why)
-    try:
-        network = ipaddress.ip_interface(text)
-    except ValueError:
-        raise ValueError(why) from None
+    failed = "network address parse error during conversion from string: "
+    if why := _prefix_fault(text):
+        raise ValueError(f'{failed}{failed}netip.ParsePrefix("{text}"): {why}')
+    network = ipaddress.ip_interface(text)
+    if isinstance(network, ipaddress.IPv6Interface) and network.ip.ipv4_mapped:
+        raise ValueError(f'{failed}IPv4-mapped IPv6 address "{text}" is not allowed')
     return {"@type": "CIDR", "text": str(network)}
+
+
+def _prefix_fault(text: str) -> str:
+    """Why a text is no range, in Go's words; empty if it is one."""
+    address, slash, bits = text.rpartition("/")
+    if not slash:
+        return "no '/'"
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return f'ParseAddr("{address}"): {_fault(address)}'
+    if not bits.isdigit() or (len(bits) > 1 and bits[0] == "0"):
+        return f'bad bits after slash: "{bits}"'
+    return "" if int(bits) <= found.max_prefixlen else "prefix length out of range"
 
 
 def _is_cidr(text: str) -> bool:
@@ -83,24 +117,34 @@ def _is_cidr(text: str) -> bool:
 
 
 def _network(value: Any) -> Network:
-    if isinstance(value, str):
-        value = _cidr(value)
     return ipaddress.ip_interface(value["text"])
 
 
+def _given(read: Callable[[str], dict[str, Any]], value: Any) -> dict[str, Any]:
+    """What a function was given as a text or as what it says."""
+    if isinstance(value, dict):
+        return value
+    try:
+        return read(value)
+    except ValueError:
+        raise ValueError("no such overload") from None
+
+
 def _contains_ip(value: Any, other: Any) -> bool:
-    address = _address(_ip(other) if isinstance(other, str) else other)
+    address = _address(_given(_ip, other))
     return address in _network(value).network
 
 
 def _contains_cidr(value: Any, other: Any) -> bool:
-    outer, inner = _network(value).network, _network(other)
+    outer, inner = _network(value).network, _network(_given(_cidr, other))
     return inner.ip in outer and outer.prefixlen <= inner.network.prefixlen
 
 
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     ("ip", ("string",), "IP"): _ip,
     ("isIP", ("string",), "bool"): _is_ip,
+    ("string", ("IP",), "string"): lambda value: value["text"],
+    ("string", ("CIDR",), "string"): lambda value: value["text"],
     ("ip.isCanonical", ("string",), "bool"): _canonical,
     (".family", ("IP",), "int"): lambda value: _address(value).version,
     (".isUnspecified", ("IP",), "bool"): _says("is_unspecified"),

@@ -8,13 +8,16 @@ Source: github.com/google/cel-spec proto/cel/expr/{checked,syntax}.proto.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.cel.cel_values import Uint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CheckedTree", "Node", "Type", "read_tree"]
+__all__ = ["CheckedTree", "Node", "Type", "read_parsed", "read_positions", "read_tree"]
 
 _LENGTH, _BITS_64, _BITS_32 = 2, 1, 5
 _SCALARS = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
@@ -44,6 +47,7 @@ class Node:
         value: a literal's; None for null.
         test: whether a selection only tells whether there is something.
         names: of a loop's variables: the one that it makes, and one or two of the range.
+        optional: which items of a list or entries of a map are left out where they have no value.
     """
 
     number: int
@@ -54,6 +58,7 @@ class Node:
     value: object = None
     test: bool = False
     names: tuple[str, ...] = ()
+    optional: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,11 @@ class CheckedTree:
     root: Node
     types: dict[int, Type]
     overloads: dict[int, list[str]]
+
+
+def read_parsed(data: bytes) -> Node:
+    """The tree in a serialized `ParsedExpr`, which stands in an `Any`."""
+    return _node(_one(_one(data, 2), 2))
 
 
 def read_tree(data: bytes) -> CheckedTree:
@@ -90,6 +100,16 @@ def read_tree(data: bytes) -> CheckedTree:
         elif number == 4:
             root = _node(content)
     return CheckedTree(root, types, overloads)
+
+
+def read_positions(data: bytes) -> dict[int, int]:
+    """Where the parts of a serialized `CheckedExpr` stand in its text, by number."""
+    source = _one(_one(data, 2), 5)
+    return {
+        _number(entry, 1): _number(entry, 2)
+        for at, entry in _fields(source)
+        if at == 4 and isinstance(entry, bytes)
+    }
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -183,6 +203,7 @@ def _node(data: bytes) -> Node:
                 node.parts = [
                     _node(one) for at, one in _fields(content) if at == 1 and isinstance(one, bytes)
                 ]
+                node.optional = _indices(content)
             case 8:
                 _read_struct(node, content)
             case 9:
@@ -193,6 +214,16 @@ def _node(data: bytes) -> Node:
     return node
 
 
+def _indices(data: bytes) -> frozenset[int]:
+    packed = _one(data, 2)
+    found = {content for at, content in _fields(data) if at == 2 and isinstance(content, int)}
+    at = 0
+    while at < len(packed):
+        index, at = _varint(packed, at)
+        found.add(index)
+    return frozenset(found)
+
+
 def _literal(data: bytes) -> object:
     for number, content in _fields(data):
         if number == 6 and isinstance(content, bytes):
@@ -201,6 +232,10 @@ def _literal(data: bytes) -> object:
             return content - (1 << 64) if content >= 1 << 63 else content
         if number == 2:
             return bool(content)
+        if number == 4 and isinstance(content, int):
+            return Uint(content)
+        if number == 5 and isinstance(content, int):
+            return struct.unpack("<d", content.to_bytes(8, "little"))[0]
         return None if number == 1 else content
     return None
 
@@ -225,3 +260,5 @@ def _read_struct(node: Node, data: bytes) -> None:
         if number == 2 and isinstance(entry, bytes):
             wanted = (4,) if node.name else (3, 4)
             node.parts += [_node(_one(entry, at)) for at in wanted]
+            if _number(entry, 5):
+                node.optional |= {len(node.parts) // len(wanted) - 1}

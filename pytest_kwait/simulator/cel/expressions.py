@@ -1,11 +1,9 @@
 """Expressions compiled as Kubernetes compiles them, and evaluated within bounds.
 
-An expression is checked against the types of its variables, then run on plain values: the library
-cannot read JSON as typed objects. It ends an evaluation after 10,000 steps of its loops, which is
-what keeps one from taking for ever; Kubernetes counts a cost instead, and also before a rule is
-taken.
+The language's own runtime reads them and checks their types; they are evaluated here, on plain
+values, as what that costs is counted and bounded.
 
-Source: k8s.io/apiserver pkg/cel/environment/base.go.
+Source: k8s.io/apiserver pkg/cel/environment/base.go, pkg/apis/cel/config.go.
 """
 
 from __future__ import annotations
@@ -16,7 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
 
-from pytest_kwait.simulator.cel.library import checked_functions, named_type, run_functions
+from pytest_kwait.simulator.cel.cel_values import Failure
+from pytest_kwait.simulator.cel.checked_trees import read_parsed
+from pytest_kwait.simulator.cel.evaluation import planned
+from pytest_kwait.simulator.cel.literals import literal_faults, may_have_literals
+from pytest_kwait.simulator.cel.own_functions import (
+    STAND_INS,
+    checked_functions,
+    configured_functions,
+    described_type,
+    named_type,
+)
+from pytest_kwait.simulator.cel.plans import Exceeded, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,19 +33,27 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
 
 __all__ = [
+    "CONDITIONS_BUDGET",
+    "OBJECT_BUDGET",
+    "Budget",
     "EvaluationError",
     "Expression",
     "Invalid",
+    "OverBudgetError",
     "checked_type",
     "compiled",
-    "optional_form",
-    "optional_values",
     "uses",
 ]
 
+OBJECT_BUDGET = 10_000_000
+"""What all expressions about one object may cost, of its rules or of one policy's binding."""
+
+CONDITIONS_BUDGET = 2_500_000
+"""What all match conditions may cost of one policy or webhook."""
+
 _EXTENSIONS = """extensions:
+- name: lists
 - name: optional
-- name: regex
 - name: sets
 - name: strings
   version: 2
@@ -53,13 +70,17 @@ _MISFIT = re.compile(
     r"'\(([^\n]*)\)'(\n \| [^\n]*)"
 )
 _TEXT = re.compile(r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
-_SEARCHED = re.compile(rf"(?:{_TEXT.pattern})|\b(index|lastIndex)Of(?=\s*\()", re.S)
+_FOLLOWS = re.compile(
+    r"\n?ERROR: <input>:\d+:\d+: expression of type '\*error\*' [^\n]*\n[^\n]*\n \| \.*\^"
+)
+"""What the library says again of what has no type already."""
+
+_NO_FIELDS = re.compile(r"expression of type ('[^']*') cannot be the operand of a select operation")
+_STOOD_FOR = re.compile(rf"(?:{_TEXT.pattern})|\b({'|'.join(STAND_INS)})(?=\s*\()", re.S)
+_STANDING = re.compile("|".join(STAND_INS.values()))
+_NAMED = {ours: name for name, ours in STAND_INS.items()}
 _NUMBERS = r"\((?:int, double|double, int|int, uint|uint, int|double, uint|uint, double)\)"
 _MIXED = re.compile(rf"no matching overload for '_[<>]=?_' applied to '{_NUMBERS}'")
-_LINE = re.compile(r"<input>:(\d+):")
-_FORMER, _THERE = "formerValue", "isThere"
-"""In place of a variable that may have no value: the value, and whether there is one."""
-_BUDGET = "Iteration budget exceeded"
 
 
 class Invalid(ValueError):
@@ -70,8 +91,8 @@ class EvaluationError(ValueError):
     """The expression has no value for these variables.
 
     Args:
-        text: why, in Kubernetes' words where they are known.
-        exhausted: whether it would have taken too long.
+        text: why, in Kubernetes' words.
+        exhausted: whether it would have cost too much.
     """
 
     def __init__(self, text: str, *, exhausted: bool = False) -> None:
@@ -79,68 +100,96 @@ class EvaluationError(ValueError):
         self.exhausted = exhausted
 
 
+class OverBudgetError(ValueError):
+    """What was left of a budget is less than an evaluation cost."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "validation failed due to running out of cost budget, no further validation rules "
+            "will be run"
+        )
+
+
+class Budget:
+    """What evaluations that belong together may cost.
+
+    Args:
+        left: how much that still is.
+    """
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def pay(self, cost: int) -> None:
+        """Take what an evaluation cost.
+
+        Raises:
+            OverBudgetError: there is less.
+        """
+        if cost > self.left:
+            raise OverBudgetError
+        self.left -= cost
+
+
 class Expression:
     """One expression that can be evaluated.
 
     Args:
         text: the expression.
-        names: the names of its variables.
-        result: the name of the type of its value.
+        result: the name of the type of its value; empty for one that is not known.
         checked: what the checker made of it, as a message; empty for one that is not checked.
     """
 
-    def __init__(
-        self, text: str, names: tuple[str, ...], result: str, checked: bytes = b""
-    ) -> None:
+    def __init__(self, text: str, result: str = "", checked: bytes = b"") -> None:
         self.result = result
         self.checked = checked
-        self._program = _runtime(names).compile(own_names(text), disable_check=True)
+        try:
+            parsed = _parser().compile(text, disable_check=True).serialize()
+        except RuntimeError as error:
+            raise Invalid(_compile_text(str(error))) from None
+        self._step = planned(read_parsed(parsed)).step
 
-    def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """Its value as a plain one.
+    def evaluate(self, values: Mapping[str, Any], budget: Budget | None = None) -> Any:
+        """Its value.
+
+        Args:
+            values: of its variables.
+            budget: what pays for it; None for one that has no end.
 
         Raises:
             EvaluationError: it has none.
+            OverBudgetError: it costs more than there is.
         """
+        frame = Frame(values)
         try:
-            found = self._program.eval(data=dict(values))
-        except RuntimeError as error:
-            raise _evaluation_error(str(error)) from None
-        if found.type() == cel.Type.ERROR:
-            raise _evaluation_error(str(found.value()))
-        return found.plain_value()
+            found = self._step(frame)
+            exhausted = False
+        except Exceeded:
+            found = Failure("operation cancelled: actual cost limit exceeded")
+            exhausted = True
+        if budget is not None:
+            budget.pay(frame.cost)
+        if isinstance(found, Failure):
+            raise EvaluationError(found.text, exhausted=exhausted)
+        return found
 
 
-def compiled(
-    text: str, types: Mapping[str, str], pool: DescriptorPool | None = None, optional: str = ""
-) -> Expression:
+def compiled(text: str, types: Mapping[str, str], pool: DescriptorPool | None = None) -> Expression:
     """Check and compile an expression.
 
     Args:
         text: the expression.
-        types: its variables with their types, as the language writes them (`list<int>`).
+        types: its variables with their types, as the language writes them (`list<int>`), but
+            for `optional<…>`, which has no other name there.
         pool: the messages that the types name; None for none.
-        optional: the variable that may have no value; empty for none.
 
     Raises:
-        Invalid: it has no meaning for these types, or needs what is not there.
+        Invalid: it has no meaning for these types.
     """
-    variables = dict(types)
-    if optional:
-        variables[_FORMER] = variables.pop(optional)
-        variables[_THERE] = "bool"
-    form = own_names(optional_form(text, optional) if optional else text)
-    try:
-        checked = _checked(form, variables, pool)
-    except Invalid as error:
-        if not optional:
-            raise
-        said = _LINE.sub(lambda found: f"<input>:{int(found[1]) - 1}:", str(error))
-        raise Invalid(said) from None
+    checked = _checked(own_names(text), types, pool)
     if checked is None:
-        return Expression(form, tuple(variables), "BOOL")
-    result = checked.return_type().name()
-    return Expression(form, tuple(variables), result, b"" if optional else checked.serialize())
+        return Expression(text, "BOOL")
+    return Expression(text, checked.return_type().name(), checked.serialize())
 
 
 def checked_type(text: str, types: Mapping[str, str], pool: DescriptorPool | None = None) -> str:
@@ -166,18 +215,29 @@ def _checked(
     Raises:
         Invalid: it has no meaning for these types.
     """
-    variables = {name: named_type(kind) for name, kind in types.items()}
-    config = cel.NewEnvConfigFromYaml(_EXTENSIONS)
+    variables = {name: named_type(kind) for name, kind in types.items() if "optional<" not in kind}
+    described = "".join(
+        f"- {{name: {name}, {described_type(kind)[1:]}\n"
+        for name, kind in types.items()
+        if "optional<" in kind
+    )
+    text_of = (
+        _EXTENSIONS + configured_functions() + (f"variables:\n{described}" if described else "")
+    )
+    config = cel.NewEnvConfigFromYaml(text_of)
     try:
         checker = cel.NewEnv(
             pool, config=config, variables=variables, functions=checked_functions()
         )
-        return checker.compile(text)
+        checked = checker.compile(text)
     except RuntimeError as error:
         said = _compile_text(str(error))
         if _only_mixed_numbers(said):
             return None
         raise Invalid(said) from None
+    if may_have_literals(text) and (said := literal_faults(text, checked.serialize())):
+        raise Invalid(_STANDING.sub(lambda found: _NAMED[found[0]], said))
+    return checked
 
 
 def _only_mixed_numbers(said: str) -> bool:
@@ -187,27 +247,12 @@ def _only_mixed_numbers(said: str) -> bool:
 
 
 def own_names(text: str) -> str:
-    """The expression with the functions of lists that the library knows for texts alone."""
+    """The expression with other names for the functions that the library knows in part."""
 
     def changed(found: re.Match[str]) -> str:
-        return found[0] if found[1] is None else f"{found[1]}OF"
+        return found[0] if found[1] is None else STAND_INS[found[1]]
 
-    return _SEARCHED.sub(changed, text)
-
-
-def optional_form(text: str, name: str) -> str:
-    """The expression with `name` as a variable that may have no value.
-
-    The library takes no such value from outside: the variable of a loop is given one inside.
-    """
-    values = f"({_THERE} ? [optional.of({_FORMER})] : [optional.none()])"
-    return f"{values}.map({name}, (\n{text}\n))[0]"
-
-
-def optional_values(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of an `optional_form`; `name` has no value where it is not among them."""
-    rest = {key: value for key, value in values.items() if key != name}
-    return {**rest, _FORMER: values.get(name), _THERE: name in values}
+    return _STOOD_FOR.sub(changed, text)
 
 
 def uses(text: str, name: str) -> bool:
@@ -216,18 +261,16 @@ def uses(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w.]){name}\b(?!\s*\()", bare) is not None
 
 
-@lru_cache(maxsize=16)
-def _runtime(names: tuple[str, ...]) -> cel.Env:
-    return cel.NewEnv(
-        config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
-        variables=dict.fromkeys(names, cel.Type.DYN),
-        functions=run_functions(),
-    )
+@lru_cache(maxsize=1)
+def _parser() -> cel.Env:
+    return cel.NewEnv(config=cel.NewEnvConfigFromYaml(_EXTENSIONS))
 
 
 def _compile_text(text: str) -> str:
     """What the compiler says, as Kubernetes' compiler says it."""
-    text = _MISFIT.sub(_member, text.replace("ndexOF", "ndexOf"))
+    text = _STANDING.sub(lambda found: _NAMED[found[0]], text)
+    text = _NO_FIELDS.sub(r"type \1 does not support field selection", _FOLLOWS.sub("", text))
+    text = _MISFIT.sub(_member, text)
     return _DOTTED.sub(_first_name, _IN_STRUCT.sub(r"\1", _CODE.sub("", text)))
 
 
@@ -244,6 +287,7 @@ def _member(found: re.Match[str]) -> str:
             break
     else:
         first, rest = types, ""
+    first = first.replace("*error*", "!error!")
     return f"{head}{column}{middle}'{name}' applied to '{first}.({rest})'{source}"
 
 
@@ -255,19 +299,3 @@ def _first_name(found: re.Match[str]) -> str:
     column = at.start() if at else 0
     where = f"ERROR: <input>:{line}:{column + 1}: undeclared reference to '{name}'{rest}"
     return f"{where}\n{source}\n | {'.' * column}^"
-
-
-def _evaluation_error(text: str) -> EvaluationError:
-    if _BUDGET in text:
-        said = "operation cancelled: actual cost limit exceeded"
-        return EvaluationError(said, exhausted=True)
-    text = _CODE.sub("", text)
-    if found := re.fullmatch(r'Key not found in map : "?(.*?)"?', text, re.S):
-        text = f"no such key: {found[1]}"
-    elif text.startswith(("No matching overloads found", "Applying SELECT")):
-        text = "no such overload"
-    elif found := re.fullmatch(r"Index error: index=(-?\d+) size=\d+", text):
-        text = f"index out of bounds: {found[1]}"
-    elif text == "divide by zero":
-        text = "division by zero"
-    return EvaluationError(text)

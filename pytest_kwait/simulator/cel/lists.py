@@ -5,9 +5,11 @@ Source: k8s.io/apiserver pkg/cel/library/lists.go.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.cel.cel_values import equal
+from pytest_kwait.simulator.cel.moments import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,14 +37,14 @@ def _most(values: list[Any]) -> Any:
 
 
 def _total(values: list[Any]) -> Any:
-    if values and isinstance(values[0], timedelta):
-        return sum(values, timedelta())
+    if values and isinstance(values[0], Duration):
+        return sum(values, Duration(0))
     return sum(values)
 
 
 def _index(values: Any, wanted: Any, start: int = 0) -> int:
     if isinstance(values, list):
-        return next((at for at, value in enumerate(values) if value == wanted), -1)
+        return next((at for at, value in enumerate(values) if equal(value, wanted)), -1)
     if start < 0:
         raise ValueError(f"index out of range: {start}")
     found: int = start if wanted == "" else values.find(wanted, start)
@@ -51,7 +53,7 @@ def _index(values: Any, wanted: Any, start: int = 0) -> int:
 
 def _last_index(values: Any, wanted: Any, end: int | None = None) -> int:
     if isinstance(values, list):
-        places = [at for at, value in enumerate(values) if value == wanted]
+        places = [at for at, value in enumerate(values) if equal(value, wanted)]
         return places[-1] if places else -1
     if end is None:
         end = len(values)
@@ -61,8 +63,7 @@ def _last_index(values: Any, wanted: Any, end: int | None = None) -> int:
     return found
 
 
-_SEARCHES: dict[str, Callable[..., Any]] = {".indexOF": _index, ".lastIndexOF": _last_index}
-"""In the place of `indexOf` and `lastIndexOf`, which the library has for texts alone."""
+_SEARCHES: dict[str, Callable[..., Any]] = {".indexOf": _index, ".lastIndexOf": _last_index}
 
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     **{(".isSorted", (f"list<{kind}>",), "bool"): _is_sorted for kind in _COMPARED},

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import descriptor_pb2, duration_pb2, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from pytest_kwait.wait.durations import to_seconds
+from pytest_kwait.simulator.cel.cel_values import KeyedList, SetList
+from pytest_kwait.simulator.cel.moments import read_duration, read_moment
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -71,7 +72,8 @@ class ObjectTypes:
     """The types of one schema, with the messages that they are made of.
 
     Args:
-        verbatim: whether fields keep their names, which expressions can write as they are.
+        verbatim: whether fields keep their names where expressions can write them as they are,
+            reserved words as well.
     """
 
     def __init__(self, *, verbatim: bool = False) -> None:
@@ -87,6 +89,7 @@ class ObjectTypes:
             ],
         )
         self._count = 0
+        self._made: dict[int, tuple[Obj, str]] = {}
 
     def pool(self) -> DescriptorPool:
         """The messages that were needed so far."""
@@ -120,11 +123,16 @@ class ObjectTypes:
         return {"boolean": "bool", "integer": "int", "number": "dyn"}.get(str(kind), "")
 
     def _message(self, schema: Obj) -> str:
+        # Schemas that stand in several places are one type, as far as they are one object.
+        if id(schema) in self._made:
+            return self._made[id(schema)][1]
         self._count += 1
         name = f"Type{self._count}"
+        self._made[id(schema)] = (schema, f"object.{name}")
         fields: list[tuple[str, str]] = []
         for field, inner in (schema.get("properties") or {}).items():
-            shown, kind = field if self._verbatim else escaped(field), self.name_of(inner)
+            kept = self._verbatim and _NAME.fullmatch(field)
+            shown, kind = field if kept else escaped(field), self.name_of(inner)
             if shown and kind:
                 fields.append((shown, kind))
         message = self._file.message_type.add(name=name)
@@ -184,18 +192,17 @@ def as_value(value: Any, schema: Obj | None) -> Any:
     if value is None or schema is None:
         return value
     if isinstance(value, dict):
-        if schema.get("x-kubernetes-embedded-resource"):
-            schema = with_identity(schema)
-        properties: Obj = schema.get("properties") or {}
-        more = schema.get("additionalProperties")
-        if isinstance(more, dict):
-            return {key: as_value(item, more) for key, item in value.items()}
-        return {
-            escaped(key) or key: as_value(item, properties.get(key)) for key, item in value.items()
-        }
+        return _object(value, schema)
     if isinstance(value, list):
         items = schema.get("items")
-        return [as_value(item, items if isinstance(items, dict) else None) for item in value]
+        found = [as_value(item, items if isinstance(items, dict) else None) for item in value]
+        match schema.get("x-kubernetes-list-type"):
+            case "set":
+                return SetList(found)
+            case "map":
+                keys = schema.get("x-kubernetes-list-map-keys") or ()
+                return KeyedList(found, tuple(escaped(key) or key for key in keys))
+        return found
     if schema.get("x-kubernetes-int-or-string"):
         return value
     if schema.get("type") == "number" and not isinstance(value, bool | str):
@@ -205,18 +212,33 @@ def as_value(value: Any, schema: Obj | None) -> Any:
     return value
 
 
+def _object(value: Obj, schema: Obj) -> Obj:
+    if schema.get("x-kubernetes-embedded-resource"):
+        schema = with_identity(schema)
+    properties: Obj = schema.get("properties") or {}
+    more = schema.get("additionalProperties")
+    if isinstance(more, dict) and not properties:
+        return {key: as_value(item, more) for key, item in value.items()}
+    return {
+        escaped(key) or key: as_value(item, properties.get(key))
+        for key, item in value.items()
+        if item is not None or key not in properties
+    }
+
+
 def _text_value(text: str, form: str) -> Any:
-    try:
-        if form == "byte":
-            return base64.b64decode(text, validate=True)
-        if form in ("date", "date-time"):
-            moment = timestamp_pb2.Timestamp()
-            moment.FromJsonString(f"{text}T00:00:00Z" if form == "date" else text.upper())
-            return moment
-        if form == "duration":
-            span = duration_pb2.Duration()
-            span.FromNanoseconds(int(to_seconds(text) * 1_000_000_000))
-            return span
-    except (ValueError, binascii.Error):
-        return text
-    return text
+    match form:
+        case "byte":
+            try:
+                return base64.b64decode(text, validate=True)
+            except (ValueError, binascii.Error):
+                return text
+        case "date":
+            found: Any = read_moment(f"{text}T00:00:00Z")
+        case "date-time":
+            found = read_moment(text)
+        case "duration":
+            found = read_duration(text)
+        case _:
+            return text
+    return text if found is None else found

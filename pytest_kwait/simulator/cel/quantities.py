@@ -66,14 +66,6 @@ def _subtract(left: Any, right: Any) -> dict[str, Any]:
     return _made(_amount(left) - _amount(right))
 
 
-def _of(run: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*values: Any) -> Any:
-        return run(*values)
-
-    call.of = "Quantity"  # type: ignore[attr-defined]
-    return call
-
-
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     ("quantity", ("string",), "Quantity"): _quantity,
     ("isQuantity", ("string",), "bool"): _is_quantity,
@@ -83,10 +75,8 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     ("sign", ("Quantity",), "int"): _sign,
     **{(".add", ("Quantity", other), "Quantity"): _add for other in ("Quantity", "int")},
     **{(".sub", ("Quantity", other), "Quantity"): _subtract for other in ("Quantity", "int")},
-    (".isLessThan", ("Quantity", "Quantity"), "bool"): _of(lambda one, two: _compare(one, two) < 0),
-    (".isGreaterThan", ("Quantity", "Quantity"), "bool"): _of(
-        lambda one, two: _compare(one, two) > 0
-    ),
-    (".compareTo", ("Quantity", "Quantity"), "int"): _of(_compare),
+    (".isLessThan", ("Quantity", "Quantity"), "bool"): lambda one, two: _compare(one, two) < 0,
+    (".isGreaterThan", ("Quantity", "Quantity"), "bool"): lambda one, two: _compare(one, two) > 0,
+    (".compareTo", ("Quantity", "Quantity"), "int"): _compare,
 }
 """By name, types taken and type given."""

@@ -5,28 +5,48 @@ Source: k8s.io/apiserver pkg/cel/library/urls.go.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "url_fault"]
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_NO_HOST = re.compile(r"[ \\^`{|}]")
+
+
+def url_fault(text: str) -> str:
+    """Why a text is no address of a request, as Go says it; empty if it is one."""
+    shown = json.dumps(text, ensure_ascii=False)
+    if not text:
+        return 'parse "": empty url'
+    if any(ord(sign) < 32 or ord(sign) == 127 for sign in text):
+        return f"parse {shown}: net/url: invalid control character in URL"
+    scheme = _SCHEME.match(text)
+    if text.startswith(":"):
+        return f"parse {shown}: missing protocol scheme"
+    if scheme is None and not text.startswith("/"):
+        return f"parse {shown}: invalid URI for request"
+    host = urlsplit(text).netloc.rpartition("@")[2]
+    if odd := _NO_HOST.search(host):
+        return f"parse {shown}: invalid character {json.dumps(odd[0])} in host name"
+    try:
+        port = urlsplit(text).port
+    except ValueError:
+        return f'parse {shown}: invalid port "{host[host.rfind(":") :]}" after host'
+    del port
+    return ""
 
 
 def _url(text: str) -> dict[str, Any]:
-    try:
-        split = urlsplit(text)
-        port = str(split.port) if split.port is not None else ""
-    except ValueError as error:
-        raise ValueError(f"URL parse error during conversion from string: {error}") from None
-    if not text or any(ord(sign) < 32 or ord(sign) == 127 for sign in text):
-        raise ValueError(f'URL parse error during conversion from string: parse "{text}": invalid')
-    if not split.scheme and not text.startswith("/"):
-        raise ValueError(
-            f'URL parse error during conversion from string: parse "{text}": '
-            "invalid URI for request"
-        )
+    if fault := url_fault(text):
+        raise ValueError(f"URL parse error during conversion from string: {fault}")
+    split = urlsplit(text)
+    port = str(split.port) if split.port is not None else ""
     return {
         "@type": "URL",
         "scheme": split.scheme,

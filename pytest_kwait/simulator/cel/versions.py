@@ -5,6 +5,7 @@ Source: k8s.io/apiserver pkg/cel/library/semverlib.go.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -13,22 +14,46 @@ if TYPE_CHECKING:
 
 __all__ = ["FUNCTIONS"]
 
-_NUMBER = r"(0|[1-9]\d*)"
-_FORM = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?")
+_SIGNS = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
 _LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?((?:[-+].*)?)", re.S)
 
 
 def _semver(text: str, loose: bool = False) -> dict[str, Any]:
     if loose and (found := _LOOSE.fullmatch(text)):
         text = ".".join(str(int(part or 0)) for part in found.groups()[:3]) + found[4]
-    match = _FORM.fullmatch(text)
-    if match is None:
-        raise ValueError(f"Semver parse error during conversion from string: {text!r}")
-    before = match[4].split(".") if match[4] else []
-    if any(not part or (part.isdigit() and part != "0" and part[0] == "0") for part in before):
-        raise ValueError(f"Semver parse error during conversion from string: {text!r}")
-    numbers = [int(match[index]) for index in (1, 2, 3)]
-    return {"@type": "Semver", "numbers": numbers, "before": before}
+    parts = text.split(".", 2)
+    if len(parts) < 3:
+        raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
+    rest, plus, build = parts[2].partition("+")
+    patch, dash, before = rest.partition("-")
+    numbers = []
+    for name, part in (("Major", parts[0]), ("Minor", parts[1]), ("Patch", patch)):
+        if not re.fullmatch("[0-9]*", part):
+            shown = json.dumps(part, ensure_ascii=False)
+            raise ValueError(f"Invalid character(s) found in {name.lower()} number {shown}")
+        if len(part) > 1 and part.startswith("0"):
+            raise ValueError(f'{name} number must not contain leading zeroes "{part}"')
+        if not part or int(part) >= 2**64:
+            why = "value out of range" if part else "invalid syntax"
+            raise ValueError(f'strconv.ParseUint: parsing "{part}": {why}')
+        numbers.append(int(part))
+    early = before.split(".") if dash else []
+    for part in early:
+        _check_part(part, "Prerelease", "prerelease")
+        if part.isdigit() and len(part) > 1 and part.startswith("0"):
+            why = "Numeric PreRelease version must not contain leading zeroes"
+            raise ValueError(f'{why} "{part}"')
+    for part in build.split(".") if plus else ():
+        _check_part(part, "Build meta data", "build meta data")
+    return {"@type": "Semver", "numbers": numbers, "before": early}
+
+
+def _check_part(part: str, name: str, inside: str) -> None:
+    if not part:
+        raise ValueError(f"{name} is empty")
+    if not _SIGNS.fullmatch(part):
+        shown = json.dumps(part, ensure_ascii=False)
+        raise ValueError(f"Invalid character(s) found in {inside} {shown}")
 
 
 def _is_semver(text: str, loose: bool = False) -> bool:
@@ -48,14 +73,6 @@ def _compare(left: dict[str, Any], right: dict[str, Any]) -> int:
     return (_key(left) > _key(right)) - (_key(left) < _key(right))
 
 
-def _of(run: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*values: Any) -> Any:
-        return run(*values)
-
-    call.of = "Semver"  # type: ignore[attr-defined]
-    return call
-
-
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     ("semver", ("string",), "Semver"): _semver,
     ("semver", ("string", "bool"), "Semver"): _semver,
@@ -64,8 +81,8 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     (".major", ("Semver",), "int"): lambda version: version["numbers"][0],
     (".minor", ("Semver",), "int"): lambda version: version["numbers"][1],
     (".patch", ("Semver",), "int"): lambda version: version["numbers"][2],
-    (".isLessThan", ("Semver", "Semver"), "bool"): _of(lambda one, two: _compare(one, two) < 0),
-    (".isGreaterThan", ("Semver", "Semver"), "bool"): _of(lambda one, two: _compare(one, two) > 0),
-    (".compareTo", ("Semver", "Semver"), "int"): _of(_compare),
+    (".isLessThan", ("Semver", "Semver"), "bool"): lambda one, two: _compare(one, two) < 0,
+    (".isGreaterThan", ("Semver", "Semver"), "bool"): lambda one, two: _compare(one, two) > 0,
+    (".compareTo", ("Semver", "Semver"), "int"): _compare,
 }
 """By name, types taken and type given."""

@@ -79,11 +79,10 @@ def _errors(
 ) -> Iterator[FieldError]:
     text: str = rule["rule"]
     optional = bool(rule.get("optionalOldSelf"))
-    types = {"self": self_type, "oldSelf": self_type}
-    former = "oldSelf" if optional else ""
+    types = {"self": self_type, "oldSelf": f"optional<{self_type}>" if optional else self_type}
     message = rule.get("messageExpression", "").strip()
     try:
-        found = compiled(text, types, book.pool(), former)
+        found = compiled(text, types, book.pool())
     except Invalid as error:
         why = f"compilation failed: {error}"
         yield invalid_struct(f"{at}.rule", printed_rule(rule), why)
@@ -96,7 +95,7 @@ def _errors(
             yield invalid_struct(f"{at}.rule", printed_rule(rule), why)
             message = ""
     if message:
-        yield from _message_errors(rule, types, book, former, f"{at}.messageExpression", costs)
+        yield from _message_errors(rule, types, book, f"{at}.messageExpression", costs)
     if not uses(text, "oldSelf"):
         if rule.get("optionalOldSelf") is not None:
             why = "may not be set if oldSelf is not used in rule"
@@ -107,10 +106,10 @@ def _errors(
 
 
 def _message_errors(
-    rule: Obj, types: dict[str, str], book: ObjectTypes, former: str, at: str, costs: _Costs
+    rule: Obj, types: dict[str, str], book: ObjectTypes, at: str, costs: _Costs
 ) -> Iterator[FieldError]:
     try:
-        found = compiled(rule["messageExpression"], types, book.pool(), former)
+        found = compiled(rule["messageExpression"], types, book.pool())
     except Invalid as error:
         why = f"messageExpression compilation failed: {error}"
         yield invalid_struct(at, printed_rule(rule), why)

@@ -5,154 +5,205 @@ Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel/validation.go.
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from pytest_kwait.simulator.cel.cel_values import NONE, Optional
 from pytest_kwait.simulator.cel.expressions import (
+    OBJECT_BUDGET,
+    Budget,
     EvaluationError,
     Expression,
-    optional_form,
-    optional_values,
+    OverBudgetError,
     uses,
 )
 from pytest_kwait.simulator.cel.object_types import as_value, with_identity
 from pytest_kwait.simulator.custom_resources.field_paths import BadPath, follow
-from pytest_kwait.simulator.custom_resources.findings import shown
+from pytest_kwait.simulator.custom_resources.findings import shown as printed
 from pytest_kwait.simulator.custom_resources.values import UNKNOWN, former_field, former_item
 from pytest_kwait.simulator.status_error import FieldError, forbidden_field, required
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Exhausted", "rule_errors"]
+__all__ = ["rule_errors"]
 
 _RULES = "x-kubernetes-validations"
 _MESSAGE_MAX = 5 * 1024
+_MESSAGE_OUT_OF_BUDGET = (
+    "messageExpression evaluation failed due to running out of cost budget, no further validation "
+    "rules will be run"
+)
 
 
-class Exhausted(Exception):
-    """A rule would have taken too long: no further one is looked at."""
-
-
-def rule_errors(new: Any, schema: Obj, old: Any = UNKNOWN) -> list[FieldError]:
+def rule_errors(
+    new: Any, schema: Obj, old: Any = UNKNOWN, warn: Callable[[str], None] | None = None
+) -> list[FieldError]:
     """What rules are broken, in `new` and in all that is in it.
 
     Args:
         new: the object.
         schema: the schema of the whole object.
         old: what it was before, UNKNOWN where it is new.
+        warn: gets what was broken before and has not changed since; None for nobody.
     """
-    errors: list[FieldError] = []
-    try:
-        _visit(new, with_identity(schema), "", old, errors, changed=old is UNKNOWN or new != old)
-    except Exhausted:
-        return errors
-    return errors
+    held = _Held(warn)
+    with suppress(_Ended):
+        held.visit(new, with_identity(schema), "", old, changed=old is UNKNOWN or new != old)
+    return held.errors
 
 
-def _visit(
-    value: Any, schema: Obj, at: str, old: Any, errors: list[FieldError], *, changed: bool
-) -> None:
-    """Look at `value` and what is in it; `changed` tells of the nearest part with a past."""
-    if value is None:
-        return
-    if old is not UNKNOWN:
-        changed = value != old
-    for rule in schema.get(_RULES) or ():
-        _hold(rule, value, schema, at, old, errors, changed)
-    for rules in schema.get("allOf") or ():
-        for rule in rules.get(_RULES) or ():
-            _hold(rule, value, schema, at, old, errors, changed)
-    if isinstance(value, dict):
-        properties: Obj = schema.get("properties") or {}
-        more = schema.get("additionalProperties")
-        for key in sorted(value):
-            inner = properties.get(key, more)
-            if isinstance(inner, dict):
-                step = f"{at}.{key}" if at else key
-                step = step if key in properties else f"{at}[{key}]"
-                _visit(value[key], inner, step, former_field(old, key), errors, changed=changed)
-    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for index, item in enumerate(value):
-            before = former_item(old, item, schema)
-            _visit(item, schema["items"], f"{at}[{index}]", before, errors, changed=changed)
+class _Ended(Exception):
+    """No further rule is looked at."""
+
+
+class _Held:
+    """One object held to its rules.
+
+    Args:
+        warn: gets what is broken but has not changed.
+    """
+
+    def __init__(self, warn: Callable[[str], None] | None) -> None:
+        self.errors: list[FieldError] = []
+        self._warn = warn
+        self._budget = Budget(OBJECT_BUDGET)
+
+    def visit(self, value: Any, schema: Obj, at: str, old: Any, *, changed: bool) -> None:
+        """Look at `value` and what is in it; `changed` tells of the nearest part with a past."""
+        if value is None:
+            return
+        if old is not UNKNOWN:
+            changed = value != old
+        self._hold_all(schema.get(_RULES), value, schema, at, old, changed)
+        for rules in schema.get("allOf") or ():
+            self._hold_all(rules.get(_RULES), value, schema, at, old, changed)
+        if isinstance(value, dict):
+            properties: Obj = schema.get("properties") or {}
+            more = schema.get("additionalProperties")
+            for key in sorted(value):
+                inner = properties.get(key, more)
+                if isinstance(inner, dict):
+                    step = f"{at}.{key}" if at else key
+                    step = step if key in properties else f"{at}[{key}]"
+                    self.visit(value[key], inner, step, former_field(old, key), changed=changed)
+        elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+            for index, item in enumerate(value):
+                before = former_item(old, item, schema)
+                self.visit(item, schema["items"], f"{at}[{index}]", before, changed=changed)
+
+    def _hold_all(
+        self, rules: list[Obj] | None, value: Any, schema: Obj, at: str, old: Any, changed: bool
+    ) -> None:
+        if not rules:
+            return
+        if self._budget.left <= 0:
+            self._end(schema, at, OverBudgetError())
+        values = {"self": as_value(value, schema)}
+        known = old is not UNKNOWN and old is not None
+        if known:
+            values["oldSelf"] = as_value(old, schema)
+        for rule in rules:
+            transition = uses(rule["rule"], "oldSelf")
+            if not transition or known or rule.get("optionalOldSelf"):
+                self._hold(rule, value, schema, at, values, changed=changed or transition)
+
+    def _hold(
+        self, rule: Obj, value: Any, schema: Obj, at: str, values: Obj, *, changed: bool
+    ) -> None:
+        kind: str = schema.get("type", "")
+        shown = values
+        if rule.get("optionalOldSelf"):
+            shown = {**values, "oldSelf": NONE}
+            if "oldSelf" in values:
+                shown["oldSelf"] = Optional(values["oldSelf"])
+        try:
+            if _expression(rule["rule"]).evaluate(shown, self._budget) is True:
+                return
+        except OverBudgetError as error:
+            self._end(schema, at, error)
+        except EvaluationError as error:
+            self.errors.append(_failure(kind, at, _failed(rule, error)))
+            if error.exhausted:
+                raise _Ended from None
+            return
+        where = at
+        if rule.get("fieldPath"):
+            try:
+                step = follow(rule["fieldPath"], schema)[0]
+            except BadPath:
+                step = ""
+            where = f"{at}.{step}".strip(".") if step else at
+        said = None if kind in ("object", "array") else printed(value)
+        try:
+            found = _broken(rule, where or "<nil>", said, self._message(rule, values))
+        except OverBudgetError:
+            self._tell(_failure(kind, where, _MESSAGE_OUT_OF_BUDGET), changed)
+            raise _Ended from None
+        except EvaluationError:
+            why = "no further validation rules will be run due to call cost exceeds limit for "
+            text = f"{why}messageExpression: {json.dumps(rule['messageExpression'])}"
+            self._tell(_failure(kind, where, text), changed)
+            raise _Ended from None
+        self._tell(found, changed)
+
+    def _tell(self, error: FieldError, changed: bool) -> None:
+        """Whoever changes nothing about it is told, and not held to it."""
+        if changed:
+            self.errors.append(error)
+        elif self._warn is not None:
+            self._warn(f"{error.field}: {error.message}")
+
+    def _end(self, schema: Obj, at: str, why: OverBudgetError) -> NoReturn:
+        self.errors.append(_failure(schema.get("type", ""), at, str(why)))
+        raise _Ended
+
+    def _message(self, rule: Obj, values: Obj) -> str:
+        """What is said of a broken rule.
+
+        Raises:
+            EvaluationError: to say it would cost too much.
+            OverBudgetError: there is too little left for it.
+        """
+        expression = rule.get("messageExpression", "")
+        if expression.strip():
+            found: Any = None
+            try:
+                found = _expression(expression).evaluate(values, self._budget)
+            except EvaluationError as error:
+                if error.exhausted:
+                    raise
+            if isinstance(found, str):
+                text = found.strip()
+                if text and "\n" not in text and len(text.encode()) <= _MESSAGE_MAX:
+                    return text
+        message: str = rule.get("message", "").strip()
+        return message or f"failed rule: {rule['rule'].strip()}"
 
 
 @lru_cache(maxsize=1024)
-def _expression(text: str, names: tuple[str, ...]) -> Expression:
-    return Expression(text, names, "")
+def _expression(text: str) -> Expression:
+    return Expression(text)
 
 
-def _evaluate(text: str, rule: Obj, values: Obj) -> Any:
-    if rule.get("optionalOldSelf"):
-        text, values = optional_form(text, "oldSelf"), optional_values("oldSelf", values)
-    return _expression(text, tuple(values)).evaluate(values)
+def _failure(kind: str, at: str, text: str) -> FieldError:
+    return FieldError("FieldValueInvalid", at or "<nil>", f'Invalid value: "{kind}": {text}')
 
 
-def _hold(
-    rule: Obj, value: Any, schema: Obj, at: str, old: Any, errors: list[FieldError], changed: bool
-) -> None:
-    text: str = rule["rule"]
-    transition = uses(text, "oldSelf")
-    known = old is not UNKNOWN and old is not None
-    if transition and not known and not rule.get("optionalOldSelf"):
-        return
-    values = {"self": as_value(value, schema)}
-    if known:
-        values["oldSelf"] = as_value(old, schema)
-    kind = schema.get("type", "")
-    try:
-        held = _evaluate(text, rule, values)
-    except EvaluationError as error:
-        _add_failure(rule, kind, at, error, errors)
-        return
-    if held is True or (not transition and not changed):
-        return
-    where = at
-    if rule.get("fieldPath"):
-        try:
-            step = follow(rule["fieldPath"], schema)[0]
-        except BadPath:
-            step = ""
-        where = f"{at}.{step}".strip(".") if step else at
-    said = None if kind in ("object", "array") else shown(value)
-    errors.append(_broken(rule, where or "<nil>", said, _message(rule, values)))
-
-
-def _add_failure(
-    rule: Obj, kind: str, at: str, error: EvaluationError, errors: list[FieldError]
-) -> None:
+def _failed(rule: Obj, error: EvaluationError) -> str:
+    """That a rule has no value, and why."""
     name = (rule.get("message") or rule["rule"]).strip()
-    text = f"{error} evaluating rule: {name}"
-    if str(error) == "no such overload":
-        text = (
-            f"'{error}': call arguments did not match a supported operator, function or macro "
-            f"signature for rule: {name}"
-        )
     if error.exhausted:
-        text = (
-            f"'{error}': no further validation rules will be run due to call cost exceeds limit "
-            f"for rule: {name}"
-        )
-    message = f'Invalid value: "{kind}": {text}'
-    errors.append(FieldError("FieldValueInvalid", at or "<nil>", message))
-    if error.exhausted:
-        raise Exhausted
-
-
-def _message(rule: Obj, values: Obj) -> str:
-    expression = rule.get("messageExpression", "")
-    if expression.strip():
-        try:
-            found = _evaluate(expression, rule, values)
-        except EvaluationError:
-            found = None
-        if isinstance(found, str):
-            text = found.strip()
-            if text and "\n" not in text and len(text.encode()) <= _MESSAGE_MAX:
-                return text
-    message: str = rule.get("message", "").strip()
-    return message or f"failed rule: {rule['rule'].strip()}"
+        why = "no further validation rules will be run due to call cost exceeds limit for rule"
+        return f"'{error}': {why}: {name}"
+    if str(error).startswith("no such overload"):
+        why = "call arguments did not match a supported operator, function or macro signature"
+        return f"'{error}': {why} for rule: {name}"
+    return f"{error} evaluating rule: {name}"
 
 
 def _broken(rule: Obj, at: str, value: str | None, detail: str) -> FieldError:

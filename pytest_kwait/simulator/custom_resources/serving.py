@@ -210,19 +210,21 @@ def _deprecation(spec: Obj, version: Obj) -> str:
     return str(version.get("deprecationWarning") or f"{name} is deprecated")
 
 
-def _storage_name(spec: Obj) -> str:
-    return next((one["name"] for one in spec["versions"] if one.get("storage")), "")
+def _storage_hash(spec: Obj) -> str:
+    """What tells clients the version that is stored; empty where that is not served."""
+    for version in spec["versions"]:
+        if version.get("storage") and version.get("served"):
+            return _version_hash(spec["group"], version["name"], spec["names"]["kind"])
+    return ""
 
 
 def _kinds(spec: Obj) -> list[Kind]:
-    """One kind per served version, the newest and most stable first."""
+    """One kind per version that is served or stored, the newest and most stable first."""
     names, group = spec["names"], spec["group"]
     kinds = []
-    served = [version for version in spec["versions"] if version.get("served")]
-    served.sort(key=lambda version: version_priority(version["name"]))
-    # A storage version that is not served shows nothing: the first that is stands for it.
-    stored = [version for version in served if version.get("storage")] or served[:1]
-    for version in served:
+    meant = [one for one in spec["versions"] if one.get("served") or one.get("storage")]
+    meant.sort(key=lambda version: version_priority(version["name"]))
+    for version in meant:
         subresources: dict[str, SubResource] = {}
         enabled = version.get("subresources") or {}
         verbs = ("get", "patch", "update")
@@ -244,9 +246,10 @@ def _kinds(spec: Obj) -> list[Kind]:
                 categories=tuple(names.get("categories") or ()),
                 verbs=_VERBS,
                 subresources=subresources,
-                converted=version not in stored,
+                converted=not version.get("storage"),
+                hidden=not version.get("served"),
                 list_kind=names.get("listKind", names["kind"] + "List"),
-                storage_version_hash=_version_hash(group, _storage_name(spec), names["kind"]),
+                storage_version_hash=_storage_hash(spec),
                 structure=Structure(
                     (version.get("schema") or {}).get("openAPIV3Schema") or {},
                     enabled.get("scale"),

@@ -54,12 +54,14 @@ class RequestStrategy(Strategy):
     def prepare_part(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
         """What is asked for stays, and what was decided where that is not asked about."""
         new["spec"] = old["spec"]
-        status, before = new.setdefault("status", {}), old.get("status") or {}
+        status, before = {**(new.get("status") or {})}, old.get("status") or {}
+        # They may be shared with what is stored.
+        status["conditions"] = [{**one} for one in status.get("conditions") or ()]
+        new["status"] = status
         if subresource == "approval":
-            status = {"conditions": status.get("conditions") or []}
+            status = new["status"] = {"conditions": status["conditions"]}
             if "certificate" in before:
                 status["certificate"] = before["certificate"]
-            new["status"] = status
         else:
             _keep_decisions(new, old)
         for condition in status.get("conditions") or ():

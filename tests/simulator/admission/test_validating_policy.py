@@ -105,6 +105,70 @@ def test_an_expression_without_a_value_denies_unless_it_may_fail(api: ClusterApi
     api.create("configmaps", config_map("a"), "default")
 
 
+COSTLY = "lists.range(10).all(x, x >= 0)"
+"""Costs 55 or so."""
+OVER = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+EXPRESSIONS = "pytest_kwait.simulator.admission.admission_expressions"
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        ({"validations": [{"expression": COSTLY}] * 2}, ""),
+        ({"validations": [{"expression": COSTLY}] * 9}, OVER),
+        ({"validations": [{"expression": "false"}, *[{"expression": COSTLY}] * 9]}, OVER),
+        (
+            {"validations": [{"expression": "true", "messageExpression": f"string({COSTLY})"}] * 9},
+            f"failed messageExpression: {OVER}",
+        ),
+        (
+            {
+                "validations": [{"expression": "variables.a", "messageExpression": "variables.b"}],
+                "variables": [
+                    {"name": "a", "expression": " && ".join([COSTLY] * 4)},
+                    {"name": "b", "expression": "string(variables.a)"},
+                ],
+            },
+            f"failed messageExpression: {OVER}",
+        ),
+        (
+            {
+                "validations": [{"expression": "true"}],
+                "auditAnnotations": [
+                    {"key": f"k{number}", "valueExpression": f"string({COSTLY})"}
+                    for number in range(9)
+                ],
+            },
+            OVER,
+        ),
+        (
+            {
+                "validations": [{"expression": "false"}],
+                "matchConditions": [
+                    {"name": f"c{number}", "expression": COSTLY} for number in range(9)
+                ],
+            },
+            OVER,
+        ),
+    ],
+)
+def test_what_costs_too_much_denies_unless_it_may_fail(
+    api: ClusterApi, monkeypatch: pytest.MonkeyPatch, policy: dict[str, Any], text: str
+) -> None:
+    for name in ("OBJECT_BUDGET", "CONDITIONS_BUDGET"):
+        monkeypatch.setattr(f"{EXPRESSIONS}.{name}", 300)
+        monkeypatch.setattr(f"pytest_kwait.simulator.cel.expressions.{name}", 300)
+    bind(api, *policy.pop("validations"), **policy)
+    if text:
+        refused = denial(api, config_map("a"))
+        assert (refused.code, refused.reason) == (422, "Invalid")
+        assert refused.message == f'configmaps "a" is forbidden: {DENIED}{text}'
+        api.modify(POLICIES, "p", "", lambda obj: obj["spec"].update(failurePolicy="Ignore"))
+    api.create("configmaps", config_map("a"), "default")
+
+
 def test_who_is_warned_is_not_denied(api: ClusterApi) -> None:
     bind(api, {"expression": "false", "message": "m"}, binding={"validationActions": ["Warn"]})
     caller = Caller()

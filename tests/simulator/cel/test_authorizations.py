@@ -26,7 +26,7 @@ class Decider:
         token = DECIDES.set(self)
         try:
             values = {"authorizer": authorizer_of(JANE, OWN)}
-            return Expression(text, ("authorizer",), "").evaluate(values)
+            return Expression(text).evaluate(values)
         finally:
             DECIDES.reset(token)
 
@@ -63,10 +63,20 @@ class Decider:
 def test_what_is_asked(text: str, asked: dict[str, Any]) -> None:
     decider = Decider()
     decision = f"{text}.check('get')"
-    whole = f"{decision}.allowed() && {decision}.reason() == 'because' && !{decision}.errored()"
+    whole = f"{decision}.allowed() && {decision}.reason() == 'because'"
     assert compiled(whole, TYPES).result == "BOOL"
     assert decider.evaluate(whole) is True
     assert decider.asked[0] == {**asked, "verb": "get"}
+
+
+def test_a_decision_has_no_error() -> None:
+    assert Decider().evaluate("authorizer.path('/x').check('get').errored()") is False
+
+
+def test_asking_thrice_costs_more_than_an_expression_may() -> None:
+    asked = "authorizer.path('/x').check('get').allowed()"
+    with pytest.raises(EvaluationError, match=r"^operation cancelled: actual cost limit exceeded$"):
+        Decider().evaluate(" && ".join([asked] * 3))
 
 
 def test_a_path_is_never_empty() -> None:

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.simulator.cel.cel_values import NONE, Optional
 from pytest_kwait.simulator.cel.expressions import (
     EvaluationError,
     Invalid,
     compiled,
-    optional_form,
-    optional_values,
     uses,
 )
 from pytest_kwait.simulator.cel.object_types import ObjectTypes, as_value, escaped
@@ -99,6 +98,20 @@ def test_functions_are_those_of_kubernetes(text: str) -> None:
             " | self.size > 'x'\n | ..........^",
         ),
         (
+            "self.every == duration('1 day')",
+            "ERROR: <input>:1:24: invalid duration argument\n"
+            " | self.every == duration('1 day')\n | .......................^",
+        ),
+        (
+            "self.size == 1 ||\n  self.at > timestamp('x') || string(self.size).matches('[')",
+            "ERROR: <input>:2:23: invalid timestamp argument\n"
+            " |   self.at > timestamp('x') || string(self.size).matches('[')\n"
+            " | ......................^\n"
+            "ERROR: <input>:2:57: invalid matches argument\n"
+            " |   self.at > timestamp('x') || string(self.size).matches('[')\n"
+            " | ........................................................^",
+        ),
+        (
             "self.free.x == 1",
             "ERROR: <input>:1:10: undefined field 'x'\n | self.free.x == 1\n | .........^",
         ),
@@ -136,15 +149,13 @@ def test_an_expression_cannot_keep_the_server_busy() -> None:
 
 
 def test_a_variable_may_have_no_value() -> None:
-    types = {"self": "int", "oldSelf": "int"}
-    text = "oldSelf.orValue(0) + self // the sum"
-    expression = compiled(text, types, optional="oldSelf")
+    types = {"self": "int", "oldSelf": "optional<int>"}
+    expression = compiled("oldSelf.orValue(0) + self // the sum", types)
     assert expression.result == "INT"
-    assert expression.evaluate(optional_values("oldSelf", {"self": 1, "oldSelf": 2})) == 3
-    assert expression.evaluate(optional_values("oldSelf", {"self": 1})) == 1
-    assert "oldSelf" in optional_form(text, "oldSelf")
+    assert expression.evaluate({"self": 1, "oldSelf": Optional(2)}) == 3
+    assert expression.evaluate({"self": 1, "oldSelf": NONE}) == 1
     with pytest.raises(Invalid, match=r"^ERROR: <input>:1:1: undeclared reference to 'foo'"):
-        compiled("foo", types, optional="oldSelf")
+        compiled("foo", types)
 
 
 @pytest.mark.parametrize(

@@ -104,3 +104,56 @@ def test_every_object_has_a_name_to_speak_of() -> None:
     assert [str(error) for error in rule_errors(obj, whole)] == [
         "<nil>: Invalid value: failed rule: self.metadata.name.startsWith('a')"
     ]
+
+
+def test_who_changes_nothing_about_it_is_warned() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "x": ruled("integer", {"rule": "self > 1"}),
+            "y": ruled("integer", {"rule": "self > oldSelf"}),
+        },
+    }
+    warned: list[str] = []
+    errors = rule_errors({"x": 0, "y": 1}, schema, {"x": 0, "y": 1}, warned.append)
+    assert [str(error) for error in errors] == ["y: Invalid value: 1: failed rule: self > oldSelf"]
+    assert warned == ["x: Invalid value: 0: failed rule: self > 1"]
+    warned.clear()
+    assert len(rule_errors({"x": -1}, schema, {"x": 0}, warned.append)) == 1
+    assert warned == []
+
+
+NESTED = "self.all(a, self.all(b, a + b > 0))"
+
+
+def test_no_rule_is_looked_at_after_one_that_costs_too_much() -> None:
+    schema = ruled(
+        "array", {"rule": NESTED}, {"rule": "self.size() < 3"}, items={"type": "integer"}
+    )
+    assert said(schema, [1] * 1000) == [
+        "x: Invalid value: \"array\": 'operation cancelled: actual cost limit exceeded': no "
+        "further validation rules will be run due to call cost exceeds limit for rule: "
+        f"{NESTED}"
+    ]
+    assert said(schema, [1] * 10) == ["x: Invalid value: failed rule: self.size() < 3"]
+
+
+def test_all_rules_of_an_object_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_kwait.simulator.custom_resources.rules.OBJECT_BUDGET", 2000)
+    schema = ruled("array", {"rule": NESTED}, {"rule": NESTED}, items={"type": "integer"})
+    over = "running out of cost budget, no further validation rules will be run"
+    assert said(schema, [1] * 10) == []
+    assert said(schema, [1] * 15) == [f'x: Invalid value: "array": validation failed due to {over}']
+    told = ruled("integer", {"rule": "self > 1", "messageExpression": "'a' + string(self)"})
+    monkeypatch.setattr("pytest_kwait.simulator.custom_resources.rules.OBJECT_BUDGET", 3)
+    assert said(told, 1) == [
+        f'x: Invalid value: "integer": messageExpression evaluation failed due to {over}'
+    ]
+
+
+def test_an_optional_old_value_is_none_where_there_was_nothing() -> None:
+    rule = {"rule": "oldSelf.orValue(5) <= self", "optionalOldSelf": True}
+    schema = ruled("integer", rule)
+    assert said(schema, 5) == []
+    assert said(schema, 4) == ["x: Invalid value: 4: failed rule: oldSelf.orValue(5) <= self"]
+    assert said(schema, 4, 3) == []

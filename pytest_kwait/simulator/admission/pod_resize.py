@@ -1,0 +1,70 @@
+"""Pods that are resized: no more than their node has.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/podresize/admission.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["PodResize"]
+
+_SYSTEM = "kubernetes.io/os"
+
+
+class PodResize(Plugin):
+    """Refuses what a node could never give.
+
+    Args:
+        api: the cluster.
+    """
+
+    buckets = frozenset({"pods"})
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    def validate(self, attributes: Attributes) -> None:
+        """Look at pods on a node whose resources change.
+
+        Raises:
+            StatusError: 403, the node has less, is not there, or cannot do that.
+        """
+        new, old = attributes.obj, attributes.old
+        if attributes.subresource != "resize" or not new or not old or new["spec"] == old["spec"]:
+            return
+        name = new["spec"].get("nodeName")
+        if not name:
+            return
+        node = self._api.find("nodes", name)
+        if node is None:
+            raise attributes.forbidden(f'node "{name}" not found')
+        system = (node["metadata"].get("labels") or {}).get(_SYSTEM, "linux")
+        if system != "linux":
+            raise attributes.forbidden(
+                f'pod resize is only supported on linux nodes, node "{name}" is "{system}"',
+                causes=[{"reason": "UnsupportedPlatform"}],
+            )
+        short = _short(new, (node.get("status") or {}).get("allocatable") or {})
+        if short:
+            raise attributes.forbidden(
+                f"node didn't have enough allocatable resources: {short}",
+                causes=[{"reason": "NodeCapacity"}],
+            )
+
+
+def _short(pod: Obj, allocatable: Obj) -> str:
+    from pytest_kwait.scheduler.algorithm.requests import PodRequests, amounts
+
+    asked, there = PodRequests(pod).total(), amounts(allocatable)
+    return "; ".join(
+        f"{name}, requested: {asked[name]}, allocatable: {there.get(name, 0)}"
+        for name in ("cpu", "memory")
+        if asked.get(name, 0) > there.get(name, 0)
+    )

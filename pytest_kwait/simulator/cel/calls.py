@@ -1,0 +1,71 @@
+"""Functions by name, and which of those with one name is meant by the values.
+
+Source: k8s.io/apiserver pkg/cel/environment/base.go (which libraries there are).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.cel.cel_values import NO_OVERLOAD, Failure, kind_of
+from pytest_kwait.simulator.cel.list_functions import LIST_FUNCTIONS
+from pytest_kwait.simulator.cel.operators import CONVERSIONS, OPERATORS
+from pytest_kwait.simulator.cel.own_functions import OWN_FUNCTIONS
+from pytest_kwait.simulator.cel.texts import TEXT_FUNCTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["CALLS", "function_of"]
+
+_STANDARD: dict[str, Callable[..., Any]] = {
+    **CONVERSIONS,
+    **OPERATORS,
+    **TEXT_FUNCTIONS,
+    **LIST_FUNCTIONS,
+}
+
+
+def _own() -> dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]]:
+    found: dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]] = {}
+    for (name, takes, _), run in OWN_FUNCTIONS.items():
+        kinds = tuple(_kind(one) for one in takes)
+        found.setdefault(name.lstrip("."), []).append((kinds, run))
+    return found
+
+
+def _kind(name: str) -> str:
+    return name.partition("<")[0]
+
+
+_OWN = _own()
+CALLS = frozenset({*_STANDARD, *_OWN})
+"""The names of all functions."""
+
+
+def function_of(name: str) -> Callable[[list[Any]], Any]:
+    """What a function does with the values that it is called with, a member's own first.
+
+    Args:
+        name: its name; one that there is none of has no value.
+    """
+    own, standard = _OWN.get(name, []), _STANDARD.get(name)
+
+    def call(values: list[Any]) -> Any:
+        if own:
+            kinds = tuple(kind_of(value) for value in values)
+            for takes, run in own:
+                if takes == kinds:
+                    try:
+                        return run(*values)
+                    except ValueError as error:
+                        return Failure(str(error))
+        if standard is None:
+            return NO_OVERLOAD
+        try:
+            return standard(*values)
+        except TypeError:
+            # Of what is not known before, any kind and any number may come.
+            return NO_OVERLOAD
+
+    return call

@@ -1,0 +1,230 @@
+"""The values that expressions work with.
+
+Most are Python's own: `bool`, `int`, `float`, `str`, `bytes`, `list`, `dict` and None. Kubernetes'
+own types are maps with the field `@type`, which says what they are. An error is a value too: it is
+handed on until something can do without it (`true || 1 / 0 == 1`).
+
+Source: github.com/google/cel-go common/types; k8s.io/apiserver pkg/cel/common/
+valuesunstructured.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_kwait.simulator.cel.moments import Duration, Moment
+
+__all__ = [
+    "NONE",
+    "NO_OVERLOAD",
+    "OWN_NAMES",
+    "Failure",
+    "KeyedList",
+    "Optional",
+    "SetList",
+    "TypeName",
+    "Uint",
+    "equal",
+    "is_number",
+    "kind_of",
+    "size_of",
+    "type_name",
+]
+
+OWN_NAMES = {
+    "Authorizer": "kubernetes.authorization.Authorizer",
+    "CIDR": "net.CIDR",
+    "Decision": "kubernetes.authorization.Decision",
+    "Format": "kubernetes.NamedFormat",
+    "GroupCheck": "kubernetes.authorization.GroupCheck",
+    "IP": "net.IP",
+    "PathCheck": "kubernetes.authorization.PathCheck",
+    "Quantity": "kubernetes.Quantity",
+    "ResourceCheck": "kubernetes.authorization.ResourceCheck",
+    "Semver": "kubernetes.Semver",
+    "URL": "kubernetes.URL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no value."""
+
+    text: str
+
+
+NO_OVERLOAD = Failure("no such overload")
+
+
+class Uint(int):
+    """A number without sign."""
+
+    __slots__ = ()
+
+
+class TypeName(str):
+    """A type, by its name."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may not be there."""
+
+    value: Any = None
+    there: bool = True
+
+
+NONE = Optional(there=False)
+
+
+class SetList(list[Any]):
+    """A list whose schema says that it is a set: its order does not count.
+
+    What was ever added to it counts as its own when it is compared, as there, where a sum leaves
+    its mark in the set that the list is looked up by.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self, items: list[Any]) -> None:
+        super().__init__(items)
+        self._known = items
+
+    def same(self, other: list[Any]) -> bool:
+        """Whether the other has as many items, and each is here as well."""
+        return len(self) == len(other) and all(_has(self._known, item) for item in other)
+
+    def with_items(self, other: list[Any]) -> SetList:
+        """The union: what is new comes last."""
+        new: list[Any] = []
+        for item in other:
+            if not _has(self._known, item):
+                self._known = [*self._known, item]
+                new.append(item)
+        return SetList([*self, *new])
+
+
+class KeyedList(list[Any]):
+    """A list whose schema says that it is a map: keys tell its items apart, whatever their order.
+
+    Args:
+        items: the items.
+        keys: the names of their keys.
+    """
+
+    __slots__ = ("keys",)
+
+    def __init__(self, items: list[Any], keys: tuple[str, ...]) -> None:
+        super().__init__(items)
+        self.keys = keys
+
+    def _key(self, item: Any) -> tuple[Any, ...]:
+        return tuple(item.get(key) for key in self.keys) if isinstance(item, dict) else ()
+
+    def same(self, other: list[Any]) -> bool:
+        """Whether the other has as many items, and each is here under its keys."""
+        if len(self) != len(other):
+            return False
+        mine = {self._key(item): item for item in self}
+        return all(self._key(item) in mine and equal(mine[self._key(item)], item) for item in other)
+
+    def with_items(self, other: list[Any]) -> KeyedList:
+        """Both merged: what is under the same keys is replaced in its place, the rest is last."""
+        found = KeyedList(self, self.keys)
+        places = {self._key(item): index for index, item in enumerate(self)}
+        for item in other:
+            place = places.get(self._key(item))
+            if place is None:
+                found.append(item)
+            else:
+                found[place] = item
+        return found
+
+
+def _has(items: list[Any], wanted: Any) -> bool:
+    return any(equal(item, wanted) for item in items)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number of any kind."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def equal(one: Any, two: Any) -> bool:
+    """Whether two values are equal; numbers of all kinds are compared by what they amount to."""
+    if isinstance(one, bool) or isinstance(two, bool):
+        return one is two
+    if isinstance(one, SetList | KeyedList) and isinstance(two, list):
+        return one.same(two)
+    if isinstance(one, list):
+        if not isinstance(two, list) or len(one) != len(two):
+            return False
+        return all(equal(left, right) for left, right in zip(one, two, strict=True))
+    if isinstance(one, dict):
+        if not isinstance(two, dict) or len(one) != len(two):
+            return False
+        return all(key in two and equal(value, two[key]) for key, value in one.items())
+    if isinstance(one, Optional) and isinstance(two, Optional):
+        return one.there == two.there and (not one.there or equal(one.value, two.value))
+    if isinstance(one, TypeName) != isinstance(two, TypeName):
+        return False
+    return bool(one == two)
+
+
+def size_of(value: Any) -> int:
+    """How big a value counts as: the characters of a text, the items of a container, or one."""
+    if isinstance(value, Optional):
+        return size_of(value.value) if value.there else 1
+    if isinstance(value, dict) and "@type" in value:
+        return _own_size(value)
+    if isinstance(value, str | bytes | list | dict) and not isinstance(value, TypeName):
+        return len(value)
+    return 1
+
+
+def _own_size(value: dict[str, Any]) -> int:
+    kind = value["@type"]
+    text: str = value.get("text", "")
+    if kind == "IP":
+        return 16 if ":" in text else 4
+    if kind == "CIDR":
+        return -(-int(text.rpartition("/")[2]) // 8)
+    return len(value["name"]) if kind == "Format" else 1
+
+
+def kind_of(value: Any) -> str:
+    """The kind that a value has in the types of functions, such as `int` or `Quantity`."""
+    if isinstance(value, dict):
+        return str(value.get("@type", "map"))
+    return _KINDS.get(type(value), "list" if isinstance(value, list) else "dyn")
+
+
+_KINDS: dict[type, str] = {
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    Duration: "duration",
+    Moment: "timestamp",
+    Optional: "optional",
+    TypeName: "type",
+    type(None): "null",
+}
+_NAMES = {
+    "duration": "google.protobuf.Duration",
+    "null": "null_type",
+    "optional": "optional_type",
+    "timestamp": "google.protobuf.Timestamp",
+    **OWN_NAMES,
+}
+
+
+def type_name(value: Any) -> str:
+    """The name of a value's type, as `type(…)` gives it."""
+    kind = kind_of(value)
+    return _NAMES.get(kind, kind)

@@ -1,0 +1,135 @@
+"""Kubernetes' own functions, with the types that they are checked by and the code that they run.
+
+Source: k8s.io/apiserver pkg/cel/library.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from cel_expr_python import cel
+
+from pytest_kwait.simulator.cel import (
+    addresses,
+    authorizations,
+    lists,
+    named_formats,
+    pointers,
+    quantities,
+    regexes,
+    urls,
+    versions,
+)
+from pytest_kwait.simulator.cel.cel_values import OWN_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "OWN_FUNCTIONS",
+    "STAND_INS",
+    "checked_functions",
+    "configured_functions",
+    "described_type",
+    "named_type",
+]
+
+Overload = tuple[str, tuple[str, ...], str]
+"""Its name (with a dot in front for a member), the types of what it takes, and of what it gives."""
+
+OWN_FUNCTIONS: dict[Overload, Callable[..., Any]] = {
+    key: run
+    for module in (
+        addresses,
+        authorizations,
+        lists,
+        named_formats,
+        pointers,
+        quantities,
+        regexes,
+        urls,
+        versions,
+    )
+    for key, run in module.FUNCTIONS.items()
+}
+
+STAND_INS = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG"}
+"""Under which names functions are checked whose names the library has, but not all their types."""
+
+_TEXTS: dict[Overload, str] = {
+    ("string", (kind,), "string"): overload
+    for kind, overload in (
+        ("bool", "bool_to_string"),
+        ("bytes", "bytes_to_string"),
+        ("double", "double_to_string"),
+        ("duration", "duration_to_string"),
+        ("int", "int64_to_string"),
+        ("string", "string_to_string"),
+        ("timestamp", "timestamp_to_string"),
+        ("uint", "uint64_to_string"),
+    )
+}
+
+
+@lru_cache(maxsize=1)
+def checked_functions() -> list[cel.FunctionDecl]:
+    """The functions by their types, for checking; those of `configured_functions` apart."""
+    known: dict[str, list[cel.Overload]] = {}
+    for overload in (*OWN_FUNCTIONS, *_TEXTS):
+        name, takes, gives = overload
+        bare = name.lstrip(".")
+        if _by_configuration(overload):
+            continue
+        shown = STAND_INS.get(bare, bare)
+        known.setdefault(shown, []).append(
+            cel.Overload(
+                _TEXTS.get(overload, f"{shown}({','.join(takes)})"),
+                return_type=named_type(gives),
+                parameters=[named_type(one) for one in takes],
+                is_member=name.startswith("."),
+            )
+        )
+    return [cel.FunctionDecl(name, overloads) for name, overloads in known.items()]
+
+
+def _by_configuration(overload: Overload) -> bool:
+    _, takes, gives = overload
+    return "Format" in (*takes, gives) or gives.startswith("optional<")
+
+
+@lru_cache(maxsize=1)
+def configured_functions() -> str:
+    """The functions that give what may not be there, as a part of an environment's description.
+
+    The library takes such types in no other way.
+    """
+    return "functions:\n" + "".join(
+        _described(*overload) for overload in OWN_FUNCTIONS if _by_configuration(overload)
+    )
+
+
+def _described(name: str, takes: tuple[str, ...], gives: str) -> str:
+    bare, member = name.lstrip("."), name.startswith(".")
+    overload = [f"id: {bare}", f"return: {described_type(gives)}"]
+    arguments = [described_type(one) for one in takes]
+    if member:
+        overload.append(f"target: {arguments.pop(0)}")
+    overload.append(f"args: [{', '.join(arguments)}]")
+    return f"- {{name: {bare}, overloads: [{{{', '.join(overload)}}}]}}\n"
+
+
+def described_type(name: str) -> str:
+    """A type by its name, as the description of an environment writes it."""
+    outer, _, inner = name.partition("<")
+    outer = {"optional": "optional_type", **OWN_NAMES}.get(outer, outer)
+    if not inner:
+        return f"{{type_name: {outer}}}"
+    parts = inner[:-1].split(",", 1) if outer == "map" else [inner[:-1]]
+    shown = ", ".join(described_type(part.strip()) for part in parts)
+    return f"{{type_name: {outer}, params: [{shown}]}}"
+
+
+def named_type(name: str) -> cel.Type:
+    """A type by its name, as the language writes it or as Kubernetes' own are called here."""
+    return cel.Type.AbstractType(OWN_NAMES[name]) if name in OWN_NAMES else cel.Type(name)

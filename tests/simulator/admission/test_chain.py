@@ -1,0 +1,52 @@
+"""Plugins are asked only where they may have something to say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.caller import internal
+from pytest_kwait.simulator.objects import Obj, clone
+from tests.simulator.cluster import new_cluster
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.admission.chain import Admission
+
+_ODD: Obj = {
+    "metadata": {"name": "n", "namespace": "default"},
+    "globalDefault": True,
+    "spec": {"runtimeClassName": "none", "priorityClassName": "none", "containers": [{}]},
+}
+
+
+def _plugins(admission: Admission) -> tuple[Plugin, ...]:
+    return admission._plugins
+
+
+_NAMES = [type(one).__name__ for one in _plugins(new_cluster().admission)]
+
+
+@pytest.mark.parametrize("number", range(len(_NAMES)), ids=_NAMES)
+def test_a_plugin_has_nothing_to_say_of_what_it_does_not_look_at(number: int) -> None:
+    api = new_cluster()
+    plugin = _plugins(api.admission)[number]
+    if plugin.buckets is None:
+        return
+    for kind in api.kinds:
+        if kind.bucket in plugin.buckets:
+            continue
+        obj = clone(_ODD)
+        asked = Attributes("CREATE", kind, "default", "n", obj, None, "", internal())
+        plugin.admit(asked)
+        plugin.validate(asked)
+        assert asked.obj is obj
+        assert obj == _ODD
+
+
+def test_every_resource_that_a_plugin_names_is_served() -> None:
+    api = new_cluster()
+    known = {kind.bucket for kind in api.kinds}
+    for plugin in _plugins(api.admission):
+        assert plugin.buckets is None or plugin.buckets <= known
