@@ -5,29 +5,69 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from pytest_kwait.simulator.kubelet.memory import Room
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-__all__ = ["ContainerLog"]
+    from pytest_kwait.simulator.sim_clock import SimClock
+
+__all__ = ["ContainerLog", "Logs", "logs_of"]
 
 # What a log may take before its oldest lines go; source: kubelet config, `containerLogMaxSize`.
 _MOST = 10 << 20
+# What all logs of a cluster may take.
+_ALL = 256 << 20
 # What a line takes beside its text.
 _OVERHEAD = 120
+# What a line takes beside its text in the node's file: when and where it was written.
+_PREFIX = 41
+_BLOCK = 4096
+
+
+class Logs:
+    """The logs of a cluster: when they take too much together, the largest loses its older half."""
+
+    def __init__(self) -> None:
+        self._all: WeakSet[ContainerLog] = WeakSet()
+        self._room = Room(_ALL, lambda: sum(log.taken for log in self._all))
+
+    def add(self, log: ContainerLog) -> None:
+        """Count a log in."""
+        self._all.add(log)
+        log.together = self
+
+    def grow(self, size: int) -> None:
+        """Take note of bytes more in one of them."""
+        if not self._room.fits(size):
+            max(self._all, key=lambda log: log.taken).cut()
+
+
+def logs_of(clock: SimClock) -> Logs:
+    """The logs of a cluster, which are there as long as its clock."""
+    found = clock.attached.get("logs")
+    if not isinstance(found, Logs):
+        found = clock.attached["logs"] = Logs()
+    return found
 
 
 class ContainerLog:
     """A log, which keeps the last 10 MiB."""
 
-    __slots__ = ("_dropped", "_lines", "_partial", "_readers", "_size", "ended")
+    __slots__ = (
+        "__weakref__", "_dropped", "_lines", "_partial", "_readers", "ended", "taken", "together",
+    )  # fmt: skip
 
     def __init__(self) -> None:
+        self.together: Logs | None = None
         self._lines: deque[tuple[float, bytes]] = deque()
         self._partial: dict[int, bytes] = {}
         self._readers: list[asyncio.Event] = []
         self._dropped = 0
-        self._size = 0
+        self.taken = 0
+        """The bytes of memory that it takes."""
         self.ended = False
 
     def __iter__(self) -> Iterator[tuple[float, bytes]]:
@@ -35,6 +75,12 @@ class ContainerLog:
 
     def __len__(self) -> int:
         return len(self._lines)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the node's disk that it takes."""
+        size = self.taken - len(self._lines) * (_OVERHEAD - _PREFIX)
+        return -(-size // _BLOCK) * _BLOCK
 
     def last(self, most: int) -> list[tuple[float, bytes]]:
         """Its last lines."""
@@ -56,9 +102,18 @@ class ContainerLog:
 
     def _add(self, now: float, line: bytes) -> None:
         self._lines.append((now, line))
-        self._size += len(line) + _OVERHEAD
-        while self._size > _MOST:
-            self._size -= len(self._lines.popleft()[1]) + _OVERHEAD
+        self.taken += len(line) + _OVERHEAD
+        self._keep(_MOST)
+        if self.together is not None:
+            self.together.grow(len(line) + _OVERHEAD)
+
+    def cut(self) -> None:
+        """Let go of its older half."""
+        self._keep(self.taken // 2)
+
+    def _keep(self, most: int) -> None:
+        while self.taken > most:
+            self.taken -= len(self._lines.popleft()[1]) + _OVERHEAD
             self._dropped += 1
 
     def end(self, now: float) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.containers import KILLED, Container
+from pytest_kwait.simulator.kubelet.kept_folders import kept_folders
 from pytest_kwait.simulator.kubelet.restarts import restarts_all, should_restart
+from pytest_kwait.simulator.kubelet.scratch import SharedVolumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.kubelet.container_probes import ContainerProbes
+    from pytest_kwait.simulator.kubelet.containers import Container
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
 
@@ -48,10 +50,14 @@ class ContainerSlots:
     def __init__(self, worker: PodWorker) -> None:
         self.worker = worker
         self.slots: dict[str, Slot] = {}
+        self.volumes = SharedVolumes(kept_folders(worker.api), worker.node.name)
 
     def slot(self, name: str) -> Slot:
         """Return what is known of a container."""
-        return self.slots.setdefault(name, Slot())
+        found = self.slots.get(name)
+        if found is None:
+            found = self.slots[name] = Slot()
+        return found
 
     # -- what is
 
@@ -140,6 +146,23 @@ class ContainerSlots:
         yield from spec.get("initContainers") or ()
         yield from spec["containers"]
 
+    # -- what they take of the node
+
+    def held(self, name: str) -> int:
+        """Return the bytes of memory that the container holds."""
+        current = self.slot(name).current
+        return current.held if current is not None and current.running else 0
+
+    def written(self, name: str) -> int:
+        """Return the bytes of the disk that the container has written beside volumes."""
+        current = self.slot(name).current
+        return current.around.files.written() if current is not None and current.running else 0
+
+    def logged(self, name: str) -> int:
+        """Return the bytes of the disk that the container's logs take."""
+        slot = self.slot(name)
+        return sum(one.log.size for one in (slot.last, slot.current) if one is not None)
+
     # -- ending
 
     def kill_all(self) -> None:
@@ -153,27 +176,6 @@ class ContainerSlots:
         for slot in self.slots.values():
             if slot.probes is not None:
                 slot.probes.stop()
-
-    def forget_instances(self) -> None:
-        """Take every instance for removed, as those of an evicted pod are.
-
-        Source: pod_container_deletor.go; kubelet_pods.go, `convertToAPIContainerStatuses`.
-        """
-        message = "The container could not be located when the pod was deleted.  "
-        for slot in self.slots.values():
-            if slot.current is None:
-                continue
-            slot.removed = {
-                "terminated": {
-                    "exitCode": KILLED,
-                    "reason": "ContainerStatusUnknown",
-                    "message": f"{message}The container used to be Running",
-                    "startedAt": None,
-                    "finishedAt": None,
-                }
-            }
-            slot.current = slot.last = slot.trouble = None
-            slot.restarts += 1
 
     def ended(self, container: Container) -> None:
         """Take note that an instance has ended."""

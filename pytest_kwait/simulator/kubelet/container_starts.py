@@ -25,13 +25,11 @@ from pytest_kwait.simulator.kubelet.restarts import (
     survives_a_probe,
 )
 from pytest_kwait.simulator.kubelet.scratch import (
-    SharedVolumes,
     container_files,
-    kept_folders,
     read_only_paths,
 )
 from pytest_kwait.simulator.kubelet.scripted_container import ScriptedContainer
-from pytest_kwait.simulator.kubelet.security import root_refusal
+from pytest_kwait.simulator.kubelet.security import profile_trouble, root_refusal
 from pytest_kwait.simulator.kubelet.volumes import volume_files
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
@@ -64,7 +62,6 @@ class ContainerStarts(ContainerSlots):
         super().__init__(worker)
         self._pulls = ImagePulls(worker, self._image_failed)
         self._begun = False
-        self._shared = SharedVolumes(kept_folders(worker.api))
 
     def run(self) -> Generator[float | None, None, None]:
         """Start whatever is due, and plan when to look again at what is not.
@@ -164,11 +161,16 @@ class ContainerStarts(ContainerSlots):
                 raise ConfigError(refusal)
             env = environment(worker.api, worker.pod, spec, self._places())
             files = volume_files(worker.api, worker.pod, spec, env, self._places())
+            mounts = self.volumes.mounts(worker.pod, spec, env)
             if not worker.pod["spec"].get("hostNetwork"):
                 files["/etc/hosts"] = hosts_file(worker.pod, worker.pod_ip).encode()
             files["/etc/hostname"] = f"{hostname(worker.pod)}\n".encode()
         except ConfigError as error:
             self._failed(name, slot, "CreateContainerConfigError", str(error))
+            return retry
+        unconfined = profile_trouble(worker.pod, spec)
+        if unconfined:
+            self._failed(name, slot, "CreateContainerError", unconfined, told=unconfined)
             return retry
         scripted = script.replaces_the_command
         make: Callable[..., Container] = Container
@@ -194,7 +196,7 @@ class ContainerStarts(ContainerSlots):
         network.address = worker.pod_ip
         scratch = container_files(
             clock.time, hostname(worker.pod), network, files,
-            self._shared.mounts(worker.pod, spec, node.name), read_only_paths(worker.pod, spec),
+            mounts, read_only_paths(worker.pod, spec),
         )  # fmt: skip
         failure = container.start(argv, env, scratch, hostname(worker.pod))
         if failure:

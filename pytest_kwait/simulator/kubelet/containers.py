@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339
-from pytest_kwait.simulator.kubelet.container_log import ContainerLog
+from pytest_kwait.simulator.kubelet.container_log import ContainerLog, logs_of
 from pytest_kwait.simulator.kubelet.descriptors import DeviceEnd, OpenFile, PipeEnd
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
 from pytest_kwait.simulator.kubelet.launching import SHELLS, run_program, start_fault
-from pytest_kwait.simulator.kubelet.memory import Account
+from pytest_kwait.simulator.kubelet.memory import Account, machine_of
 from pytest_kwait.simulator.kubelet.network import Network
 from pytest_kwait.simulator.kubelet.processes import Pause, Pipe, Process, Surroundings
 from pytest_kwait.simulator.kubelet.programs import APPLETS
@@ -118,6 +118,7 @@ class Container:
     message: str = ""
     log: ContainerLog = field(default_factory=ContainerLog)
     around: Surroundings = field(init=False)
+    _account: Account = field(init=False)
     _tasks: Tasks = field(init=False)
     _taps: list[Sink] = field(default_factory=list)
     _stdin: Pipe | None = None
@@ -126,8 +127,12 @@ class Container:
 
     def __post_init__(self) -> None:
         self.around = Surroundings(self.clock.time)
-        account = Account(self.memory, lambda: self.around.files.size())
-        self._tasks = Tasks(self.clock, self.network, account, self._starved)
+        self._account = Account(
+            self.memory, lambda seen: self.around.files.size(seen), machine_of(self.clock),
+            self._starved,
+        )  # fmt: skip
+        logs_of(self.clock).add(self.log)
+        self._tasks = Tasks(self.clock, self.network, self._account, self._starved)
 
     @property
     def running(self) -> bool:
@@ -139,6 +144,11 @@ class Container:
         """Whether it has ended."""
         return self.finished_at is not None
 
+    @property
+    def held(self) -> int:
+        """The bytes of memory that its processes hold."""
+        return self._account.held
+
     def start(self, argv: list[str], env: dict[str, str], files: Files, hostname: str) -> str:
         """Run `argv`, or the image's own program without; why it could not start, or empty."""
         self._stdin = Pipe() if self.stdin else None
@@ -147,6 +157,7 @@ class Container:
             self.clock.time, env, files, hostname, tty=self.stdin and self.tty, cwd=directory,
             network=self.network,
         )  # fmt: skip
+        files.fits = self._account.fits
         failure = start_failure(self.image, self.around, argv, self.directory)
         if failure:
             self.started_at = 0.0
@@ -177,7 +188,8 @@ class Container:
 
     def _starved(self) -> None:
         """The kernel ends it: its processes hold more memory than there is."""
-        self._end(KILLED, "OOMKilled", "")
+        if self.running:
+            self._end(KILLED, "OOMKilled", "")
 
     # -- as the sink of its own program
 
@@ -208,6 +220,8 @@ class Container:
         self._tasks.clear(KILLED)
         self.log.end(now)
         self.message = message or self._last_words(code)
+        self.around.files.close()
+        self._account.close()
         taps, self._taps = self._taps, []
         for tap in taps:
             tap.end(0)

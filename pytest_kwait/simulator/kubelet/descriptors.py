@@ -10,7 +10,7 @@ from pytest_kwait.simulator.kubelet.files import Device, File, FileFault, Files,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.kubelet.memory import Account
+    from pytest_kwait.simulator.kubelet.memory import Account, Room
     from pytest_kwait.simulator.kubelet.processes import Pipe
     from pytest_kwait.simulator.kubelet.runs import Sink
 
@@ -185,15 +185,18 @@ class FileEnd(OpenFile):
         account: who pays for its size.
         now: seconds since the epoch.
         mode: `r`, `w` (which was cut), `a`, or `+` for both ways.
+        room: of the volume that it is in, if that has one.
     """
 
-    __slots__ = ("_account", "_now", "file", "mode", "position")
+    __slots__ = ("_account", "_now", "_room", "file", "mode", "position")
 
     def __init__(
-        self, file: File, account: Account | None, now: Callable[[], float], mode: str
-    ) -> None:
+        self, file: File, account: Account | None, now: Callable[[], float], mode: str,
+        room: Room | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.file, self._account, self._now, self.mode = file, account, now, mode
+        self._room = room
         self.position = 0
 
     def write(self, data: bytes) -> str:
@@ -203,7 +206,8 @@ class FileEnd(OpenFile):
         if self.mode == "a":
             self.position = len(self.file.data)
         grown = self.position + len(data) - len(self.file.data)
-        if grown > 0 and self._account is not None and not self._account.fits(grown):
+        account = self._account
+        if grown > 0 and account is not None and not account.fits(grown, self._room):
             return "No space left on device"
         if self.position > len(self.file.data):
             self.file.data += bytes(self.position - len(self.file.data))
@@ -305,7 +309,7 @@ def opened(
         return DeviceEnd(node.kind)
     if isinstance(node, Folder) or not isinstance(node, File):
         raise FileFault("Is a directory")
-    return FileEnd(node, account, now, mode)
+    return FileEnd(node, account, now, mode, files.room(path))
 
 
 def copied(fds: dict[int, OpenFile]) -> dict[int, OpenFile]:

@@ -44,14 +44,18 @@ def container_port(port: int | str, container: Obj) -> int:
 
 
 def dial_from(worker: PodWorker) -> Dial:
-    """Return what connects to addresses as the kubelet of a pod does."""
+    """Return what connects to addresses as the kubelet of a pod does.
 
-    def dial(host: str, port: int) -> tuple[str, Session | None]:
+    Names are those that a node knows: its own, and of other nodes. Services have none there.
+    """
+
+    def dial(name: str, port: int) -> tuple[str, Session | None]:
+        host = _resolved(worker, name)
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         refused = f"dial tcp {where}: connect: connection refused"
         if host == worker.pod_ip and host:
             session = worker.network.connect(port)
-        elif host == "localhost" or _is_loopback(host) or host == worker.node.address:
+        elif _is_loopback(host) or host == worker.node.address:
             session = worker.node.network.connect(port)
         elif not _is_address(host):
             return f"dial tcp: lookup {host}: no such host", None
@@ -63,6 +67,13 @@ def dial_from(worker: PodWorker) -> Dial:
         return ("", session) if session is not None else (refused, None)
 
     return dial
+
+
+def _resolved(worker: PodWorker, name: str) -> str:
+    if name.lower() == "localhost":
+        return "127.0.0.1"
+    node = worker.node.peers.get(name.lower())
+    return node.address if node is not None else name
 
 
 def _is_address(host: str) -> bool:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
-__all__ = ["Device", "File", "FileFault", "Files", "Folder", "Link", "Node"]
+    from pytest_kwait.simulator.kubelet.memory import Room
+
+__all__ = ["Device", "File", "FileFault", "Files", "Folder", "Link", "Node", "blocks", "stored"]
 
 _MOST_LINKS = 20
 MISSING = "No such file or directory"
 NO_FOLDER = "Not a directory"
 IS_FOLDER = "Is a directory"
 READ_ONLY = "Read-only file system"
+FULL = "No space left on device"
+_BLOCK = 4096
+# What a file or folder takes beside its contents.
+_NODE = 512
+# What is no part of a container's disk.
+_NO_DISK = ("dev", "proc", "sys")
 
 
 class FileFault(Exception):
@@ -45,10 +53,10 @@ class Folder(Node):
 
     Args:
         entries: what is in it at first; shared with others until it is changed.
-        memory: whether its files are in memory, as those of a volume can be.
+        room: of a volume that has an end of its own, as one in memory; None elsewhere.
     """
 
-    __slots__ = ("_own", "entries", "memory", "read_only")
+    __slots__ = ("_own", "entries", "read_only", "room")
 
     def __init__(
         self,
@@ -56,13 +64,13 @@ class Folder(Node):
         mode: int = 0o755,
         mtime: float = 0.0,
         *,
-        memory: bool = False,
+        room: Room | None = None,
         read_only: bool = False,
     ) -> None:
         super().__init__(mode, mtime)
         self._own = entries is None
         self.entries: dict[str, Node] = {} if entries is None else entries
-        self.memory = memory
+        self.room = room
         self.read_only = read_only
 
     def changed(self) -> dict[str, Node]:
@@ -104,8 +112,11 @@ class Files:
     def __init__(self, now: Callable[[], float], root: Callable[[], Folder] = Folder) -> None:
         self._now = now
         self._make = root
+        self.fits: Callable[[int, Room | None], bool] | None = None
+        """Whether so many bytes more may be kept, in a volume with a room of its own or beside."""
         self._root: Folder | None = None
         self._mounts: list[tuple[str, Callable[[], Node | None]]] = []
+        self._mounted: list[tuple[str, Node]] = []
         self._protected: list[str] = []
 
     @property
@@ -117,6 +128,7 @@ class Files:
                 mounted = node()
                 if mounted is not None:
                     self.put(path, mounted)
+                    self._mounted.append((path.rstrip("/"), mounted))
             for path in self._protected:
                 found = self.find(path)
                 if isinstance(found, Folder):
@@ -130,6 +142,22 @@ class Files:
     def mount(self, path: str, node: Callable[[], Node | None]) -> None:
         """Let `node` be at `path` from the beginning."""
         self._mounts.append((path, node))
+
+    def room(self, path: str) -> Room | None:
+        """The room of the volume that an absolute path is in; None where that has none."""
+        for place, node in self._mounted:
+            if isinstance(node, Folder) and node.room is not None and path.startswith(f"{place}/"):
+                return node.room
+        return None
+
+    def grow(self, size: int = _NODE, path: str = "") -> None:
+        """Take note of bytes more, at an absolute path or for something that has no contents.
+
+        Raises:
+            FileFault: there is no room for them.
+        """
+        if self.fits is not None and not self.fits(size, self.room(path) if path else None):
+            raise FileFault(FULL)
 
     # -- paths
 
@@ -231,6 +259,7 @@ class Files:
             if isinstance(link, Link):
                 path = self.joined(path.rpartition("/")[0], link.target)
             folder, name = self.parent(path)
+            self.grow()
             made = File(mtime=self._now())
             folder.changed()[name] = made
             return made
@@ -251,6 +280,7 @@ class Files:
         """
         found = self.open(path, truncate=True)
         if isinstance(found, File):
+            self.grow(len(data), path)
             found.data += data
 
     def make_folder(self, path: str, *, parents: bool = False) -> None:
@@ -268,6 +298,7 @@ class Files:
         if self.find(path, follow=False) is not None:
             raise FileFault("File exists")
         folder_node, name = self.parent(path)
+        self.grow()
         folder_node.changed()[name] = Folder(mtime=self._now())
 
     def put(self, path: str, node: Node) -> None:
@@ -296,13 +327,58 @@ class Files:
             raise FileFault("Device or resource busy")
         del folder.changed()[name]
 
-    def size(self) -> int:
-        """Bytes of all files that are in it."""
-        return 0 if self._root is None else _size(self._root)
+    def size(self, seen: set[int]) -> int:
+        """Bytes that what is in it takes; see `stored`."""
+        return 0 if self._root is None else stored(self._root, seen)
+
+    def close(self) -> None:
+        """Forget them all: nobody looks at them any more."""
+        self._root, self._make, self._mounts, self._mounted = None, Folder, [], []
+
+    def written(self) -> int:
+        """Bytes of the disk that what is written beside volumes takes."""
+        if self._root is None:
+            return 0
+        apart = {id(node) for _, node in self._mounted}
+        apart.update(id(self._root.entries.get(name)) for name in _NO_DISK)
+        return blocks(self._root, apart, image=True)
 
 
-def _size(folder: Folder) -> int:
-    return sum(
-        _size(one) if isinstance(one, Folder) else len(one.data) if isinstance(one, File) else 64
-        for one in folder.entries.values()
-    )
+def stored(folder: Folder, seen: set[int]) -> int:
+    """Bytes that a folder takes with all that is in it.
+
+    Args:
+        folder: the folder.
+        seen: the identities of what was counted already, and is not again.
+    """
+    # Folders that are mounted read-only share what is in them.
+    if id(folder.entries) in seen:
+        return 0
+    seen.add(id(folder.entries))
+    found = 0
+    for node in folder.entries.values():
+        found += _NODE
+        if isinstance(node, Folder):
+            found += stored(node, seen)
+        elif isinstance(node, File):
+            found += len(node.data)
+    return found
+
+
+def blocks(folder: Folder, apart: Container[int] = (), *, image: bool = False) -> int:
+    """Bytes of the disk, in whole blocks, that files in a folder take.
+
+    Args:
+        folder: the folder.
+        apart: the identities of nodes in it that do not count.
+        image: whether files without a time are an image's, and do not count either.
+    """
+    found = 0
+    for node in folder.entries.values():
+        if id(node) in apart:
+            continue
+        if isinstance(node, Folder):
+            found += blocks(node, apart, image=image)
+        elif isinstance(node, File) and (node.mtime or not image):
+            found += -(-len(node.data) // _BLOCK) * _BLOCK
+    return found

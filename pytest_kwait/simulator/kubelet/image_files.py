@@ -51,7 +51,7 @@ def image_root(hostname: str, address: Callable[[], str], search: Callable[[], s
     }  # fmt: skip
     dev = Folder()
     dev.entries.update({name: Device(kind) for name, kind in devices.items()})
-    dev.entries["shm"] = Folder(mode=0o1777, memory=True)
+    dev.entries["shm"] = Folder(mode=0o1777)
     dev.entries["fd"] = fds = Folder()
     fds.entries.update({str(number): Device(f"fd{number}") for number in range(3)})
     dev.entries["termination-log"] = File(mode=0o666)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = ["Image", "InvalidImageError", "canonical", "is_busybox", "parse_image", "pull_failure"]
 
@@ -49,8 +50,7 @@ class Image:
     @property
     def image_id(self) -> str:
         """What a container's status names as `imageID`."""
-        digest = self.digest or f"sha256:{hashlib.sha256(str(self).encode()).hexdigest()}"
-        return f"{self.domain}/{self.path}@{digest}"
+        return f"{self.domain}/{self.path}@{self.digest or _made_up_digest(str(self))}"
 
     @property
     def size(self) -> int:
@@ -58,6 +58,12 @@ class Image:
         return 4_000_000 + int(hashlib.sha256(self.path.encode()).hexdigest()[:6], 16) * 4
 
 
+@lru_cache(maxsize=256)
+def _made_up_digest(name: str) -> str:
+    return f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+@lru_cache(maxsize=256)
 def parse_image(name: str) -> Image:
     """Return the reference that `name` is, with what it leaves out.
 

@@ -10,7 +10,9 @@ from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
 from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
 from pytest_kwait.scheduler.algorithm.predicates import find_rejection
 from pytest_kwait.simulator.events import NORMAL, EventRecorder
+from pytest_kwait.simulator.kubelet.allocations import Deferred
 from pytest_kwait.simulator.kubelet.backoff import Backoff
+from pytest_kwait.simulator.kubelet.evictions import Evictions
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
 from pytest_kwait.simulator.kubelet.network import Network
 from pytest_kwait.simulator.kubelet.outages import Outages
@@ -87,6 +89,8 @@ class NodeAgent:
         self._dirty: dict[PodWorker, None] = {}
         self._relisting = False
         self.conditions = {kind: told for kind, *told in _CONDITIONS}
+        self.evictions = Evictions(self)
+        self.deferred = Deferred(self)
         self.outages = Outages(self)
         self._info: NodeInfo | None = None
 
@@ -223,6 +227,7 @@ class NodeAgent:
             return
         if self._info is not None:
             self._info.add(pod)
+        self.evictions.watch(worker)
         worker.sync()
 
     def _rejection(self, pod: Obj) -> tuple[str, str] | None:
@@ -232,9 +237,12 @@ class NodeAgent:
         """
         if self._info is None or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return None
+        refusal = self.evictions.refusal(pod)
+        if refusal is not None:
+            return refusal
         # Its labels may be others than at the start.
         node = self.api.find("nodes", self.name)
-        if node is not None:
+        if node is not None and node is not self._info.node:
             self._info.set_node(node)
         asking = PodInfo(pod)
         found = find_rejection(asking, self._info)
@@ -258,11 +266,25 @@ class NodeAgent:
         )
         return f"OutOf{name}", message
 
+    def reconsider(self, pod: Obj, wanted: Obj) -> tuple[str, str] | None:
+        """Let a pod that is here have other resources; why it cannot: reason and message."""
+        if self._info is None or not self._info.remove(pod):
+            return None
+        refusal = self._rejection(wanted)
+        # What the status says of it is what it had before.
+        self._info.add({**(wanted if refusal is None else pod), "status": {}})
+        if refusal is None:
+            # It may take less than before.
+            self.deferred.retry()
+        return refusal
+
     def ended(self, worker: PodWorker) -> None:
         """None of the pod's containers will run again: it takes no room any more."""
         if self._info is not None:
             self._info.remove(worker.pod)
+        self.deferred.retry()
         self._addresses.pop(uid_of(worker.pod), None)
+        worker.starts.volumes.close()
 
     def _forget(self, worker: PodWorker, pod: Obj) -> None:
         self.ended(worker)

@@ -4,54 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.events import NORMAL, WARNING
+from pytest_kwait.simulator.events import NORMAL
+from pytest_kwait.simulator.kubelet.evictions import Shortage
 from pytest_kwait.simulator.objects import uid_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.node import NodeAgent
-    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.kubelets import Kubelet
-    from pytest_kwait.simulator.sim_clock import Timer
 
-__all__ = ["EVICTED", "Outages"]
-
-EVICTED = "Evicted"
-
-# Seconds between looks at what is short; each gives up one pod.
-# Source: cmd/kubelet/app, `evictionMonitoringPeriod`.
-_LOOK = 10.0
+__all__ = ["Outages"]
 
 
 class _Pressure(NamedTuple):
     """What a kubelet says of one thing that is short."""
 
-    condition: str
+    shortage: Shortage
     short: tuple[str, str]
     enough: tuple[str, str]
     event: str
-    resource: str
-    threshold: str
-    available: str
 
 
 _PRESSURES = {
     "memory": _Pressure(
-        "MemoryPressure",
+        Shortage("MemoryPressure", "memory", "100Mi", "64Mi"),
         ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
         ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         "NodeHasInsufficientMemory",
-        "memory",
-        "100Mi",
-        "64Mi",
     ),
     "disk": _Pressure(
-        "DiskPressure",
+        Shortage("DiskPressure", "ephemeral-storage", "10485760Ki", "6291456Ki"),
         ("KubeletHasDiskPressure", "kubelet has disk pressure"),
         ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
         "NodeHasDiskPressure",
-        "ephemeral-storage",
-        "10485760Ki",
-        "6291456Ki",
     ),
 }
 
@@ -67,7 +51,6 @@ class Outages:
         self._node = node
         self._cuts: list[bool] = []
         self._server: Kubelet | None = None
-        self._timers: dict[str, Timer] = {}
         self._counts: dict[str, int] = {}
 
     # -- the way to the API server
@@ -117,34 +100,27 @@ class Outages:
         """Run short of `memory` or `disk`: a condition, and pods that go, one after the other."""
         self._counts[what] = self._counts.get(what, 0) + 1
         if self._counts[what] == 1:
-            pressure = _PRESSURES[what]
-            self._tell(pressure, short=True)
-            self._timers[what] = self._node.clock.call_later(0, self._look, what)
+            self._tell(_PRESSURES[what], short=True)
+            self._node.evictions.begin(_PRESSURES[what].shortage)
 
     def release(self, what: str) -> None:
         """Have enough again."""
         self._counts[what] -= 1
         if not self._counts[what]:
-            self._timers.pop(what).cancel()
+            self._node.evictions.end(_PRESSURES[what].shortage)
             self._tell(_PRESSURES[what], short=False)
 
     def _tell(self, pressure: _Pressure, *, short: bool) -> None:
         node = self._node
         reason, message = pressure.short if short else pressure.enough
-        node.conditions[pressure.condition] = ["True" if short else "False", reason, message]
+        told_of = pressure.shortage.condition
+        node.conditions[told_of] = ["True" if short else "False", reason, message]
         node.report()
         told = pressure.event if short else pressure.enough[0].replace("Kubelet", "Node")
         text = f"Node {node.name} status is now: {told}"
         found = node.api.find("nodes", node.name)
         if found is not None and not self.cut:
             node.recorder.event(found, ("v1", "Node"), NORMAL, told, text)
-
-    def _look(self, what: str) -> None:
-        pressure = _PRESSURES[what]
-        self._timers[what] = self._node.clock.call_later(_LOOK, self._look, what)
-        workers = [one for one in self._node.workers if _can_go(one)]
-        if workers and not self.dead:
-            _evict(min(workers, key=_rank), pressure)
 
     # -- one container
 
@@ -153,29 +129,3 @@ class Outages:
         worker = self._node.worker(namespace, pod)
         found = worker.starts.current(container) if worker is not None else None
         return found is not None and found.run_out_of_memory()
-
-
-def _can_go(worker: PodWorker) -> bool:
-    return not worker.finished and not worker.deleted and worker.evicted is None
-
-
-def _rank(worker: PodWorker) -> tuple[float, ...]:
-    """The order in which pods are given up.
-
-    Source: eviction/helpers.go, `rankMemoryPressure`; nobody here uses more than it asks for, but
-    who asks for nothing.
-    """
-    spec = worker.pod["spec"]
-    quality = (worker.pod.get("status") or {}).get("qosClass", "BestEffort")
-    return (0 if quality == "BestEffort" else 1, float(spec.get("priority") or 0))
-
-
-def _evict(worker: PodWorker, pressure: _Pressure) -> None:
-    """Source: eviction/helpers.go, `evictionMessage`."""
-    message = (
-        f"The node was low on resource: {pressure.resource}. Threshold quantity: "
-        f"{pressure.threshold}, available: {pressure.available}. "
-    )
-    worker.evicted = (EVICTED, message)
-    worker.event(WARNING, EVICTED, message)
-    worker.sync()

@@ -69,6 +69,8 @@ class PodStatus:
             pod, statuses, phase, sandbox=self._worker.sandbox, started=started, stamp=stamp,
             restarting=self._worker.starts.all_restart(),
         )  # fmt: skip
+        if self._worker.allocation.pending is not None and not self._worker.finished:
+            conditions.insert(0, dict(self._worker.allocation.pending))
         published = phase
         if self._worker.finished and phase not in ENDED:
             # A pod that is over has no waiting containers: what never ran counts as failed.
@@ -82,8 +84,11 @@ class PodStatus:
             "phase": published,
             "conditions": conditions,
         }
-        if self._worker.evicted is not None and self._worker.finished:
-            status["reason"], status["message"] = self._worker.evicted
+        ending = self._worker.evicted
+        if ending is not None and self._worker.finished:
+            status["reason"], status["message"] = ending.reason, ending.message
+            if ending.disrupted:
+                _disrupt(conditions, pod, ending.message, stamp)
         status["hostIP"] = self._worker.node.address
         status["hostIPs"] = [{"ip": self._worker.node.address}]
         if self._worker.pod_ip:
@@ -172,12 +177,13 @@ class PodStatus:
     def with_resize(self) -> Obj:
         """Return the status for what is so now, and that resources are changing."""
         status, _ = self.generate()
+        stamp = self._worker.node.clock.stamp()
         condition = {
             "type": "PodResizeInProgress",
             "observedGeneration": status["observedGeneration"],
             "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": self._worker.node.clock.stamp(),
+            "lastProbeTime": stamp,
+            "lastTransitionTime": stamp,
         }
         return {**status, "conditions": [condition, *status["conditions"]]}
 
@@ -189,6 +195,28 @@ class PodStatus:
                 condition = {**condition, "status": "True", "lastTransitionTime": stamp}
             conditions.append(condition)
         return {**self.written, "conditions": conditions}
+
+
+def _disrupt(conditions: list[Obj], pod: Obj, message: str, stamp: str) -> None:
+    """Say in the conditions that the kubelet has given the pod up.
+
+    Source: status_manager.go, `mergePodStatus`: not before its containers have ended.
+    """
+    kind = "DisruptionTarget"
+    old = next((one for one in conditions if one["type"] == kind), None)
+    condition = {
+        "type": kind,
+        "observedGeneration": pod["metadata"].get("generation", 1),
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": stamp,
+        "reason": "TerminationByKubelet",
+        "message": message,
+    }
+    if old is None:
+        conditions.append(condition)
+    elif old.get("reason") != condition["reason"]:
+        conditions[conditions.index(old)] = condition
 
 
 def _settle(statuses: Iterable[Obj]) -> None:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.conditions import moment
 from pytest_kwait.simulator.events import NORMAL, WARNING
+from pytest_kwait.simulator.kubelet.allocations import Allocation, acted_on
 from pytest_kwait.simulator.kubelet.container_starts import ContainerStarts
 from pytest_kwait.simulator.kubelet.container_stops import stop_containers
+from pytest_kwait.simulator.kubelet.evictions import EVICTED, Ending
 from pytest_kwait.simulator.kubelet.host_names import name_trouble
 from pytest_kwait.simulator.kubelet.network import Network
-from pytest_kwait.simulator.kubelet.outages import EVICTED
 from pytest_kwait.simulator.kubelet.pod_status import ENDED, PodStatus
 from pytest_kwait.simulator.kubelet.scripting import Scripting
 from pytest_kwait.simulator.kubelet.volumes import missing_volume
-from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class PodWorker:
         self.node = node
         self.api = node.api
         self.pod = pod
+        self.allocation = Allocation(self)
         self.pod_ip = ""
         self.starts = ContainerStarts(self)
         self.scripting = Scripting(self)
@@ -67,7 +69,7 @@ class PodWorker:
         self._begun = False
         self._mount_delay = _MOUNT_FIRST
         self.network = node.network if pod["spec"].get("hostNetwork") else Network()
-        self.evicted: tuple[str, str] | None = None
+        self.evicted: Ending | None = None
         self._task: Generator[float | None, None, None] | None = None
         self._again = False
         self._planned = False
@@ -98,11 +100,11 @@ class PodWorker:
 
     def updated(self, pod: Obj) -> None:
         """Take over the pod as it is in the API now."""
-        before, self.pod = self.pod, pod
+        before, self.pod = self.pod, self.allocation.view(pod)
         self.scripting.plan_failure()
         if (
             "deletionTimestamp" in pod["metadata"] and "deletionTimestamp" not in before["metadata"]
-        ) or _spec_key(pod) != _spec_key(before):
+        ) or acted_on(self.pod) != acted_on(before):
             self._watch_deadline()
             self.sync()
 
@@ -184,7 +186,7 @@ class PodWorker:
         if pause is None:
             self._idle = True
         else:
-            self.node.clock.call_later(pause, lambda: self._advance(task))
+            self.node.clock.call_later(pause, self._advance, task)
 
     # -- one sync
 
@@ -199,7 +201,7 @@ class PodWorker:
             self._begun = True
             self._watch_deadline()
         if self.evicted is None and self._past_deadline():
-            self.evicted = ("DeadlineExceeded", _DEADLINE)
+            self.evicted = Ending("DeadlineExceeded", _DEADLINE)
             self.event(NORMAL, "DeadlineExceeded", _DEADLINE)
         phase = self._publish()
         if self.deleted or self.evicted is not None or phase in ENDED:
@@ -279,7 +281,7 @@ class PodWorker:
     def grace(self) -> float:
         """Seconds that its containers have to end."""
         metadata = self.pod["metadata"]
-        if self.evicted is not None and self.evicted[0] == EVICTED:
+        if self.evicted is not None and self.evicted.reason == EVICTED:
             return _EVICTION_GRACE
         seconds = metadata.get("deletionGracePeriodSeconds")
         if seconds is None:
@@ -357,13 +359,13 @@ class PodWorker:
                 if key != "resourceVersion"
             }
             stored = self.api.update_status(
-                "pods", {**self.pod, "metadata": metadata, "status": clone(status)}
+                "pods", {**self.pod, "metadata": metadata, "status": status}
             )
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):
                 raise
             return
-        self.pod = stored
+        self.pod = self.allocation.view(stored)
 
     # -- events
 
@@ -389,12 +391,3 @@ class PodWorker:
         self.node.recorder.event(
             self.pod, ("v1", "Pod"), severity, reason, message, field_path=path
         )
-
-
-def _spec_key(pod: Obj) -> object:
-    """Return what of a pod the kubelet acts on: its spec, and conditions for its gates."""
-    if not pod["spec"].get("readinessGates"):
-        return pod["spec"]
-    gates = {gate["conditionType"] for gate in pod["spec"]["readinessGates"]}
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return pod["spec"], [(one["type"], one["status"]) for one in conditions if one["type"] in gates]

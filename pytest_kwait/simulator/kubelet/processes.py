@@ -185,6 +185,11 @@ class Call:
     process: Process
     code: int = 0
 
+    def run(self) -> Process:
+        """Run it, and keep how it ends."""
+        self.code = yield from self.process
+        return self.code
+
 
 class Step:
     """The process has done something that takes no time but its own."""

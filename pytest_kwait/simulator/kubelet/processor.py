@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.tasks import Task, Tasks
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Credit", "Processor", "processor_of"]
 
-# Seconds that a container may compute at a stretch, and what it gains of them in a second.
+# Seconds that a container may compute at a stretch, and what it gains of them in a second; those
+# that are in debt share that gain, however many they are.
 _MOST_CREDIT = 0.1
 _GAIN = 0.1
+_MOST_DEBT = -0.5
 # Seconds of one turn of all, and how much longer than its turn a busy container's pause is.
 _TURN = 0.004
 _PAUSES = 4.0
@@ -33,23 +36,32 @@ class Credit:
         clock: the cluster's time.
     """
 
-    __slots__ = ("_clock", "_left", "_seen")
+    __slots__ = ("__weakref__", "_clock", "_debtors", "_left", "_seen")
 
     def __init__(self, clock: SimClock) -> None:
         self._clock = clock
         self._left = _MOST_CREDIT
         self._seen = clock.monotonic()
+        self._debtors = processor_of(clock).debtors
 
     def spend(self, seconds: float) -> None:
         """Note what was computed."""
-        self._left -= seconds
+        self._left = max(self._left - seconds, _MOST_DEBT)
+        if self._left <= 0:
+            self._debtors.add(self)
 
     @property
     def good(self) -> bool:
         """Whether any is left."""
         now = self._clock.monotonic()
-        self._left = min(_MOST_CREDIT, self._left + (now - self._seen) * _GAIN)
+        gain = (now - self._seen) * _GAIN
         self._seen = now
+        if self._left > 0:
+            self._left = min(_MOST_CREDIT, self._left + gain)
+            return True
+        self._left += gain / max(1, len(self._debtors))
+        if self._left > 0:
+            self._debtors.discard(self)
         return self._left > 0
 
 
@@ -66,6 +78,10 @@ class Processor:
         self._busy: deque[tuple[Tasks, Task]] = deque()
         self._planned = False
         self._plodding = False
+        self._woken_at = 0.0
+        self._woken = 0.0
+        self.debtors: WeakSet[Credit] = WeakSet()
+        """Those that have computed more than they may."""
 
     def schedule(self, tasks: Tasks, task: Task) -> None:
         """Let a process go on in one of the next turns."""
@@ -98,13 +114,28 @@ class Processor:
 
         A kubelet looks at containers every second: what ends at once it never sees at work.
         """
+        mine = deque(each for each in self._ready if each[0] is tasks)
+        self._ready = deque(each for each in self._ready if each[0] is not tasks)
         spent = 0.0
-        while spent <= _TURN:
-            mine = next((each for each in self._ready if each[0] is tasks), None)
-            if mine is None:
-                return
-            self._ready.remove(mine)
-            spent += self.turn(*mine)
+        while mine and spent <= _TURN:
+            before = len(self._ready)
+            spent += self.turn(*mine.popleft())
+            # What that has let go on comes next.
+            news = [self._ready.pop() for _ in range(len(self._ready) - before)]
+            for each in reversed(news):
+                (mine if each[0] is tasks else self._ready).append(each)
+        self._ready.extend(mine)
+
+    def wake(self, tasks: Tasks, task: Task) -> None:
+        """Let a process go on now whose pause is over, unless many have just done so."""
+        now = self._clock.monotonic()
+        if now - self._woken_at > 2 * _TURN:
+            self._woken_at, self._woken = now, 0.0
+        if self._woken > _TURN:
+            task.queued = True
+            self.schedule(tasks, task)
+        else:
+            self._woken += self.turn(tasks, task)
 
     def _plod(self) -> None:
         self._plodding = False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.kubelet.files import (
     File,
     FileFault,
+    Files,
     Folder,
     Link,
     Node,
@@ -96,15 +97,15 @@ def rm(around: Surroundings, args: list[str]) -> Process:
     return code
 
 
-def _copy(node: Node, now: float, account: object) -> Node:
+def _copy(node: Node, now: float, files: Files, path: str) -> Node:
+    files.grow()
     if isinstance(node, Folder):
-        entries = {name: _copy(one, now, account) for name, one in node.entries.items()}
+        entries = {name: _copy(one, now, files, path) for name, one in node.entries.items()}
         made = Folder(mtime=now, mode=node.mode)
         made.entries.update(entries)
         return made
     if isinstance(node, File):
-        if not account.fits(len(node.data)):  # type: ignore[attr-defined]
-            raise FileFault("No space left on device")
+        files.grow(len(node.data), path)
         return File(bytes(node.data), node.mode, now)
     return node
 
@@ -142,7 +143,7 @@ def cp(around: Surroundings, args: list[str]) -> Process:
                     code = 1
                     continue
                 there = around.files.find(around.path(target))
-                copy = _copy(found, around.now(), around.tasks.account)
+                copy = _copy(found, around.now(), around.files, around.path(target))
                 if isinstance(there, Folder) and isinstance(copy, Folder):
                     there.changed().update(copy.entries)
                 elif isinstance(copy, File):
@@ -208,6 +209,7 @@ def ln(around: Surroundings, args: list[str]) -> Process:
                 around.files.remove(path)
             node = Link(name) if "s" in given else around.files.node(around.path(name))
             folder, last = around.files.parent(path)
+            around.files.grow()
             folder.changed()[last] = node
         except FileFault as fault:
             yield error(f"ln: {target}: {fault}")

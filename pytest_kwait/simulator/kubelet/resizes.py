@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.events import NORMAL
+from pytest_kwait.simulator.events import NORMAL, WARNING
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["needs_restart", "tell_resize"]
+__all__ = ["needs_restart", "tell_pending", "tell_resize"]
 
 _ORDER = ("limits", "requests")
 
@@ -41,16 +41,32 @@ def needs_restart(container: Obj, before: Obj) -> bool:
 
 def tell_resize(worker: PodWorker, *, over: bool) -> None:
     """Tell that a resize has begun, or is over."""
-    spec, generation = worker.pod["spec"], worker.pod["metadata"].get("generation", 1)
+    word, reason = ("completed", "ResizeCompleted") if over else ("started", "ResizeStarted")
+    worker.event(NORMAL, reason, f"Pod resize {word}: {_summary(worker.pod)}")
+
+
+def tell_pending(worker: PodWorker, wanted: Obj, why: str, message: str) -> None:
+    """Tell that a resize waits for room.
+
+    Args:
+        worker: the pod.
+        wanted: the pod as it is to be.
+        why: the reason for which it is refused.
+        message: the same for people.
+    """
+    told = f"Pod resize {why}: {_summary(wanted, error=message)}"
+    worker.event(WARNING, "ResizeDeferred", told)
+
+
+def _summary(pod: Obj, **more: str) -> str:
+    spec = pod["spec"]
     summary: Obj = {
         field: [_shown(one) for one in spec[field]]
         for field in ("initContainers", "containers")
         if spec.get(field)
     }
-    summary["generation"] = generation
-    word, reason = ("completed", "ResizeCompleted") if over else ("started", "ResizeStarted")
-    text = json.dumps(summary, separators=(",", ":"), ensure_ascii=False)
-    worker.event(NORMAL, reason, f"Pod resize {word}: {text}")
+    summary |= {"generation": pod["metadata"].get("generation", 1), **more}
+    return json.dumps(summary, separators=(",", ":"), ensure_ascii=False)
 
 
 def _shown(container: Obj) -> Obj:

@@ -2,53 +2,58 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
-from pytest_kwait.simulator.kubelet.files import File, Files, Folder, Node
+from pytest_kwait.scheduler.algorithm.quantities import value
+from pytest_kwait.simulator.kubelet.environment import expand_strictly
+from pytest_kwait.simulator.kubelet.files import File, Files, Folder, Node, blocks
+from pytest_kwait.simulator.kubelet.kept_folders import part_of
+from pytest_kwait.simulator.kubelet.memory import Room
+from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.kubelet.kept_folders import KeptFolders
     from pytest_kwait.simulator.kubelet.network import Network
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["SharedVolumes", "container_files", "kept_folders", "read_only_paths"]
+__all__ = ["SharedVolumes", "container_files", "read_only_paths"]
 
 # Volumes that have files of their own, which are there for who mounts them next.
 _SHARED = ("emptyDir", "ephemeral", "hostPath", "persistentVolumeClaim")
+_NODE_MEMORY = 32403456 << 10
+_PAGE = 4096
 _READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
-
-
-_KEPT: WeakKeyDictionary[ClusterApi, dict[str, Folder]] = WeakKeyDictionary()
-
-
-def kept_folders(api: ClusterApi) -> dict[str, Folder]:
-    """The folders of a cluster that outlive its pods."""
-    return _KEPT.setdefault(api, {})
 
 
 class SharedVolumes:
     """The folders of volumes that containers of a pod share.
 
     Args:
-        kept: folders that outlive a pod, of claims and of nodes' own paths, by their names.
+        kept: folders that outlive a pod.
+        place: the node, whose paths `hostPath` names.
     """
 
-    __slots__ = ("_folders", "_kept")
+    __slots__ = ("__weakref__", "_folders", "_kept", "_place")
 
-    def __init__(self, kept: dict[str, Folder]) -> None:
+    def __init__(self, kept: KeptFolders, place: str) -> None:
         self._folders: dict[str, Folder] = {}
         self._kept = kept
+        self._place = place
+        kept.machine.shelves.add(self)
 
-    def mounts(self, pod: Obj, container: Obj, place: str) -> dict[str, Node]:
+    def mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> dict[str, Node]:
         """What is mounted into a container, by path.
 
         Args:
             pod: the pod.
             container: one of its containers.
-            place: the node, whose paths `hostPath` names.
+            env: its variables, which `subPathExpr` may name.
+
+        Raises:
+            ConfigError: `subPathExpr` names a variable that is not there.
         """
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
         found: dict[str, Node] = {}
@@ -56,26 +61,56 @@ class SharedVolumes:
             volume = volumes.get(mount["name"]) or {}
             if not any(kind in volume for kind in _SHARED):
                 continue
-            folder = self._folder(pod, volume, place)
-            for piece in (mount.get("subPath") or "").split("/"):
-                if piece:
-                    inner = folder.changed().setdefault(piece, Folder())
-                    folder = inner if isinstance(inner, Folder) else Folder()
-            if mount.get("readOnly"):
-                folder = Folder(folder.entries, read_only=True)
-            found[mount["mountPath"]] = folder
+            part = mount.get("subPath") or ""
+            if mount.get("subPathExpr"):
+                part = expand_strictly(mount["subPathExpr"], env)
+            node = part_of(self._folder(pod, volume), part)
+            if mount.get("readOnly") and isinstance(node, Folder):
+                node = Folder(node.entries, read_only=True)
+            found[mount["mountPath"]] = node
         return found
 
-    def _folder(self, pod: Obj, volume: Obj, place: str) -> Folder:
-        name, folders = volume["name"], self._folders
-        if "persistentVolumeClaim" in volume or "ephemeral" in volume:
+    def _folder(self, pod: Obj, volume: Obj) -> Folder:
+        if "hostPath" in volume:
+            return self._kept.of_node(self._place, volume["hostPath"]["path"])
+        name = volume["name"]
+        if "emptyDir" not in volume:
             claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            name = f"{pod['metadata']['namespace']}/{claim or pod['metadata']['name'] + '-' + name}"
-            folders = self._kept
-        elif "hostPath" in volume:
-            name, folders = f"{place}:{volume['hostPath']['path']}", self._kept
-        memory = (volume.get("emptyDir") or {}).get("medium") == "Memory"
-        return folders.setdefault(name, Folder(mode=0o777, memory=memory))
+            claim = claim or f"{name_of(pod)}-{name}"
+            return self._kept.of_claim(self._place, namespace_of(pod), claim)
+        found = self._folders.get(name)
+        if found is None:
+            found = self._folders[name] = Folder(mode=0o777)
+            if (volume["emptyDir"] or {}).get("medium") == "Memory":
+                found.room = Room(_memory_size(pod, volume["emptyDir"]), partial(blocks, found))
+        return found
+
+    def folders(self) -> list[Folder]:
+        """The pod's own."""
+        return list(self._folders.values())
+
+    def close(self) -> None:
+        """Forget what is in the pod's own: it has ended."""
+        self._folders.clear()
+
+    def sizes(self) -> dict[str, int]:
+        """The bytes of the disk that each of the pod's own volumes takes, by name."""
+        return {name: blocks(folder) for name, folder in self._folders.items()}
+
+
+def _memory_size(pod: Obj, source: Obj) -> int:
+    """The bytes that fit into a volume in memory: no more than the pod may hold.
+
+    Source: volume/emptydir/empty_dir.go, `calculateEmptyDirMemorySize`.
+    """
+    limits = [
+        ((one.get("resources") or {}).get("limits") or {}).get("memory")
+        for one in pod["spec"]["containers"]
+    ]
+    size = sum(value(one) for one in limits if one) if all(limits) else _NODE_MEMORY
+    if source.get("sizeLimit") and value(source["sizeLimit"]) > 0:
+        size = min(size, value(source["sizeLimit"]))
+    return -(-size // _PAGE) * _PAGE
 
 
 def read_only_paths(pod: Obj, container: Obj) -> list[str]:

@@ -1,6 +1,7 @@
-"""As whom a container runs, and where that is refused.
+"""As whom a container runs and what confines it, and where that is refused.
 
-Source: kuberuntime/security_context_others.go, `verifyRunAsNonRoot`.
+Source: kuberuntime/security_context_others.go, `verifyRunAsNonRoot`; kuberuntime/helpers.go,
+`getSeccompProfile`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
-__all__ = ["root_refusal", "user_of"]
+__all__ = ["profile_trouble", "root_refusal", "user_of"]
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# Source: kubelet's `--root-dir` and kuberuntime_manager.go, `seccompProfileRoot`.
+_PROFILES = "/var/lib/kubelet/seccomp"
 
 
 def _setting(pod: Obj, container: Obj, field: str) -> object:
@@ -44,3 +48,21 @@ def root_refusal(pod: Obj, container: Obj, image: Image) -> str:
     if user is None and is_busybox(image):
         return f"container has runAsNonRoot and image will run as root {of}"
     return ""
+
+
+def profile_trouble(pod: Obj, container: Obj) -> str:
+    """Why the container cannot be made with its seccomp profile; empty where it can.
+
+    Nothing confines simulated containers, and their nodes have no files of profiles: one that
+    is named is missing, as on a node where nobody has put it. A privileged container has none.
+    """
+    profile = _setting(pod, container, "seccompProfile")
+    if not isinstance(profile, dict) or profile.get("type") != "Localhost":
+        return ""
+    if (container.get("securityContext") or {}).get("privileged"):
+        return ""
+    path = f"{_PROFILES}/{profile['localhostProfile']}"
+    return (
+        "failed to create containerd container: cannot load seccomp profile "
+        f'"{path}": open {path}: no such file or directory'
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.kubelet.launching import run_program
 from pytest_kwait.simulator.kubelet.processes import Call, Effect, Process, Write
 from pytest_kwait.simulator.kubelet.shell_builtins import BUILTINS, SPECIAL
-from pytest_kwait.simulator.kubelet.shell_control import Exit, ReadOnlyVariable, Return
+from pytest_kwait.simulator.kubelet.shell_control import Exit, ReadOnlyVariable, Return, weight
 from pytest_kwait.simulator.kubelet.shell_processes import ShellProcesses
 from pytest_kwait.simulator.kubelet.shell_redirects import redirected, restored
 
@@ -44,7 +44,9 @@ class ShellCommands(ShellProcesses):
                 raise Exit(1)
             return
         kept: list[tuple[str, str | None, bool]] = []
+        account, held = self.around.tasks.account, weight(words)
         try:
+            account.take(held)
             traced: list[str] = []
             for name, word in node.assignments:
                 value = yield from self.expander.text(word, assigned=True)
@@ -75,6 +77,7 @@ class ShellCommands(ShellProcesses):
                 if exported:
                     self.variables.export(name)
             restored(self, saved)
+            account.give(held)
 
     def _call(self, words: list[str], function: Node | None) -> Generator[Effect, None, None]:
         if function is not None:
@@ -95,7 +98,7 @@ class ShellCommands(ShellProcesses):
         except Return as end:
             self.status = end.code
         finally:
-            self.arguments, self.loops = kept, loops
+            self.arguments, self.loops = self.variables.argue(kept), loops
             self.variables.leave()
 
     def _bodied(self, body: Node) -> Process:

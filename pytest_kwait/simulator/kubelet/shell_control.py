@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.kubelet.processes import Unwinding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_kwait.simulator.kubelet.memory import Account
 
-__all__ = ["Exit", "LoopControl", "ReadOnlyVariable", "Return", "Variables"]
+__all__ = ["WORD", "Exit", "LoopControl", "ReadOnlyVariable", "Return", "Variables", "weight"]
 
 _OVERHEAD = 64
+WORD = 24
+"""What a word takes beside its text."""
+_LITTLE = 4096
 
 
 class Exit(Unwinding):
@@ -47,6 +52,12 @@ class ReadOnlyVariable(Unwinding):
         self.name = name
 
 
+def weight(words: Sequence[str]) -> int:
+    """The bytes that words hold; none where they are few and short."""
+    size = WORD * len(words) + sum(map(len, words))
+    return size if size > _LITTLE else 0
+
+
 class Variables:
     """The variables of one shell.
 
@@ -55,7 +66,9 @@ class Variables:
         account: who pays for them.
     """
 
-    __slots__ = ("_account", "_env", "_held", "_scopes", "exported", "read_only", "values")
+    __slots__ = (
+        "_account", "_argued", "_env", "_held", "_scopes", "exported", "read_only", "values",
+    )  # fmt: skip
 
     def __init__(self, env: dict[str, str], account: Account) -> None:
         self.values = dict(env)
@@ -64,6 +77,7 @@ class Variables:
         self._account = account
         self._held = sum(len(name) + len(value) + _OVERHEAD for name, value in env.items())
         account.take(self._held)
+        self._argued = 0
         self._scopes: list[dict[str, str | None]] = []
         self._env: dict[str, str] | None = None
 
@@ -73,7 +87,7 @@ class Variables:
         copy.values = dict(self.values)
         copy.exported = set(self.exported)
         copy.read_only = set(self.read_only)
-        copy._held = self._held
+        copy._held, copy._argued = self._held, self._argued
         self._account.take(self._held)
         copy._scopes = [dict(scope) for scope in self._scopes]
         return copy
@@ -108,6 +122,18 @@ class Variables:
         self.values[name] = value
         if name in self.exported:
             self._env = None
+
+    def argue(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        """Pay for arguments instead of those before, and return them.
+
+        Raises:
+            OutOfMemory: they are too many.
+        """
+        grown = weight(arguments) - self._argued
+        self._argued += grown
+        self._held += grown
+        self._account.take(grown)
+        return arguments
 
     def unset(self, name: str) -> None:
         """Forget a variable.

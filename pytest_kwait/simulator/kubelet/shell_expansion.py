@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.kubelet.processes import STEP
 from pytest_kwait.simulator.kubelet.shell_arithmetic import ArithmeticFault, evaluate
-from pytest_kwait.simulator.kubelet.shell_control import Exit
+from pytest_kwait.simulator.kubelet.shell_control import WORD, Exit
 from pytest_kwait.simulator.kubelet.shell_patterns import (
     compiled,
     escaped,
@@ -23,7 +24,7 @@ from pytest_kwait.simulator.kubelet.shell_tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from pytest_kwait.simulator.kubelet.processes import Effect
     from pytest_kwait.simulator.kubelet.shell_state import ShellState
@@ -38,6 +39,22 @@ _Item = tuple[str | None, bool, bool]
 _NO_ARGUMENTS: _Item = (None, True, False)
 _BREAK: _Item = (None, True, True)
 _SOFT_BREAK: _Item = (None, False, True)
+
+
+# Items after which others have their turn, and how much of a text is one.
+_MANY = 64
+_PORTION = 64
+
+
+def _portions(items: list[_Item]) -> Iterator[_Item]:
+    """The same, with what is split in portions that are not too much work."""
+    for item in items:
+        text, quoted, split = item
+        if text is None or quoted or not split or len(text) <= _PORTION:
+            yield item
+            continue
+        for start in range(0, len(text), _PORTION):
+            yield text[start : start + _PORTION], quoted, split
 
 
 class _Fields:
@@ -120,16 +137,23 @@ class Expander:
         shell = self._shell
         fields = _Fields(shell.variables.ifs)
         items = yield from self._items(word, split=True)
-        for item in items:
-            fields.add(item)
         found: list[str] = []
-        for pattern, active in fields.finish():
-            if active and "f" not in shell.options and has_pattern(pattern):
-                names = expanded(pattern, shell.around.files, shell.around.cwd)
-                if names:
-                    found += names
-                    continue
-            found.append(unescaped(pattern))
+        with shell.around.tasks.account.hold() as hold:
+            for number, item in enumerate(_portions(items), start=1):
+                fields.add(item)
+                if not number % _MANY:
+                    hold.to(WORD * len(fields.done))
+                    yield STEP
+            for number, (pattern, active) in enumerate(fields.finish(), start=1):
+                if not number % _MANY:
+                    hold.to(WORD * number)
+                    yield STEP
+                if active and "f" not in shell.options and has_pattern(pattern):
+                    names = expanded(pattern, shell.around.files, shell.around.cwd)
+                    if names:
+                        found += names
+                        continue
+                found.append(unescaped(pattern))
         return found
 
     def text(self, word: Word, *, assigned: bool = False) -> Generator[Effect, None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.shell_tokens import (
@@ -35,6 +36,7 @@ _PARAMETER_OPERATORS: tuple[str, ...] = (
     ":-", ":=", ":?", ":+", "%%", "##", "//", "-", "=", "?", "+", "%", "#", "/", ":",
 )  # fmt: skip
 _MOST_NESTING = 60
+_PLAIN = re.compile(r"[A-Za-z0-9_.,]+")
 
 
 class Lexer:
@@ -149,9 +151,16 @@ class Lexer:
         elif char in "$`":
             parts.append((self._expansion(quoted=False), False))
         else:
-            self.position += 1
+            text = self._plain(char)
             self.line += char == "\n"
-            parts.append((Literal(char), False))
+            parts.append((Literal(text), False))
+
+    def _plain(self, char: str) -> str:
+        """Read `char`, and what comes after it that means nothing to a shell either."""
+        run = _PLAIN.match(self.source, self.position)
+        text = run.group() if run is not None else char
+        self.position += len(text)
+        return text
 
     def _quoted(self, parts: list[tuple[Part, bool]], end: str) -> None:
         """Add what stands until `end` as it does between double quotes; "" is the very end."""
@@ -174,8 +183,7 @@ class Lexer:
                 self.position += 1
                 self._quoted(parts, '"')
             else:
-                parts.append((Literal(char), True))
-                self.position += 1
+                parts.append((Literal(self._plain(char)), True))
                 self.line += char == "\n"
         if end:
             raise ShellSyntaxError("unterminated quoted string" if end == '"' else "missing '}'")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.descriptors import FileEnd, OpenFile, opened
 from pytest_kwait.simulator.kubelet.files import MISSING, File, FileFault
+from pytest_kwait.simulator.kubelet.shell_control import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -55,7 +56,11 @@ def _open(shell: ShellState, redirect: Redirect) -> Generator[Effect, None, Open
     """The open file; None to close, False where that failed and has been told."""
     around, operator = shell.around, redirect.operator
     if operator in ("<<", "<<-"):
-        text = yield from shell.expander.text(redirect.target)
+        try:
+            text = yield from shell.expander.text(redirect.target)
+        except Exit:
+            # What would end the shell elsewhere is a document that cannot be opened here.
+            return False
         data = text.encode(errors="surrogateescape")
         return FileEnd(File(data), None, around.now, "r")
     target = yield from shell.expander.text(redirect.target)

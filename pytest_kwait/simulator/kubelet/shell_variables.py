@@ -33,7 +33,7 @@ def _set(shell: ShellState, args: list[str]) -> Process:
     while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
         word = rest.pop(0)
         if word == "--":
-            shell.arguments = tuple(rest)
+            shell.arguments = shell.variables.argue(tuple(rest))
             return 0
         for letter in word[1:]:
             option = letter
@@ -51,7 +51,7 @@ def _set(shell: ShellState, args: list[str]) -> Process:
             else:
                 shell.options.discard(option)
     if rest:
-        shell.arguments = tuple(rest)
+        shell.arguments = shell.variables.argue(tuple(rest))
     return 0
 
 
@@ -62,7 +62,7 @@ def _shift(shell: ShellState, args: list[str]) -> Process:
     count = int(args[0]) if args else 1
     if count > len(shell.arguments):
         return 1
-    shell.arguments = shell.arguments[count:]
+    shell.arguments = shell.variables.argue(shell.arguments[count:])
     return 0
 
 

@@ -221,7 +221,7 @@ def pod_conditions(
         restarting: whether a container ended so that all of them start again.
     """
     last = (pod.get("status") or {}).get("conditions") or ()
-    own = (*KUBELET_CONDITIONS, "PodResizeInProgress")
+    own = (*KUBELET_CONDITIONS, "PodResizePending", "PodResizeInProgress")
     others = [one for one in last if one["type"] not in own]
     containers = _containers_ready(pod, statuses, phase)
     values = {

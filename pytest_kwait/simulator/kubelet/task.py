@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.runs import Sink
     from pytest_kwait.simulator.sim_clock import Timer
 
-__all__ = ["SIGNALS", "ForkFault", "Interrupted", "Task"]
+__all__ = ["SIGNALS", "ForkFault", "Interrupted", "Task", "ends"]
 
 SIGNALS = {
     "HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9,
@@ -23,6 +23,10 @@ SIGNALS = {
     "CHLD": 17, "CONT": 18, "STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22, "URG": 23, "XCPU": 24,
     "XFSZ": 25, "VTALRM": 26, "PROF": 27, "WINCH": 28, "POLL": 29, "PWR": 30, "SYS": 31,
 }  # fmt: skip
+
+
+_HARMLESS = frozenset({17, 18, 23, 28})
+_STOPPING = frozenset({19, 20, 21, 22})
 
 
 class ForkFault(Exception):
@@ -71,3 +75,9 @@ class Task:
     def ended(self) -> bool:
         """Whether it is over."""
         return self.code is not None
+
+
+def ends(task: Task, number: int) -> bool:
+    """Whether a signal that nobody handles ends a process; after some it stands still instead."""
+    task.stopped = task.stopped or number in _STOPPING
+    return number not in _HARMLESS and number not in _STOPPING

@@ -30,7 +30,7 @@ from pytest_kwait.simulator.kubelet.processes import (
 )
 from pytest_kwait.simulator.kubelet.processor import Credit, processor_of
 from pytest_kwait.simulator.kubelet.runs import Outlet, Session
-from pytest_kwait.simulator.kubelet.task import SIGNALS, ForkFault, Interrupted, Task
+from pytest_kwait.simulator.kubelet.task import SIGNALS, ForkFault, Interrupted, Task, ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,13 +41,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SIGNALS", "ForkFault", "Interrupted", "Task", "Tasks"]
 
-_HARMLESS = frozenset({17, 18, 23, 28})
-_STOPPING = frozenset({19, 20, 21, 22})
-_KILLED = 9
 _FULL = "No space left on device"
 
 # Steps that one process may do before others have their turn.
 _MOST_STEPS = 400
+# Seconds after which others have theirs even sooner.
+_SLICE = 0.002
 # Processes that a container may have, and programs that one may run within each other.
 _MOST_TASKS = 256
 _MOST_CALLS = 400
@@ -72,6 +71,7 @@ class Tasks:
         self._network = network
         self._starved = starved
         self._all: dict[int, Task] = {}
+        self._waiting: dict[int, Task] = {}
         self._next = 1
         self._ports: list[int] = []
         self._running: Task | None = None
@@ -83,7 +83,7 @@ class Tasks:
         self, make: Callable[[Surroundings], Process], around: Surroundings, name: str,
         fds: dict[int, OpenFile], *, parent: int = 0, sink: Sink | None = None, now: bool = False,
     ) -> Task:  # fmt: skip
-        """Start a process.
+        """Start a process, which has `fds` from then on.
 
         Args:
             make: its program.
@@ -100,6 +100,8 @@ class Tasks:
         if len(self._all) >= _MOST_TASKS:
             released(fds)
             raise ForkFault
+        if parent:
+            self.account.begin_process()
         task = Task(self._next, parent, name, [], fds, sink)
         self._next += 1
         task.stack.append(make(around.of(self, task, fds)))
@@ -145,6 +147,7 @@ class Tasks:
         for port in self._ports:
             self._network.release(port)
         self._ports.clear()
+        self._waiting.clear()
         for task in self.all():
             self.stop(task, code)
 
@@ -154,7 +157,10 @@ class Tasks:
             if timer is not None:
                 timer.cancel()
         self._all.pop(task.pid, None)
+        self._waiting.pop(task.pid, None)
         released(task.fds)
+        if task.parent:
+            self.account.end_process()
         if task.sink is not None:
             task.sink.end(code)
         for told in task.on_end:
@@ -163,7 +169,7 @@ class Tasks:
 
     def news(self) -> None:
         """Let those look who wait for something."""
-        for task in self.all():
+        for task in list(self._waiting.values()):
             awaited = task.awaits
             if awaited is not None and not task.queued and awaited.done():
                 self._resume(task)
@@ -177,13 +183,13 @@ class Tasks:
             return False
         if number == 0:
             return True
-        if number in (_KILLED, 19) and pid == 1:
+        if number in (SIGNALS["KILL"], 19) and pid == 1:
             # The first process of a container is not to be had from within.
             return True
         if number == SIGNALS["CONT"] and task.stopped:
             task.stopped = False
             self._queue(task)
-        if number != _KILLED and task.handler is not None and task.handler(number):
+        if number != SIGNALS["KILL"] and task.handler is not None and task.handler(number):
             if (task.awaits is not None and task.awaits.signals) or (
                 task.reads is not None and task.reads.signals
             ):
@@ -192,10 +198,7 @@ class Tasks:
                     task.reads = None
                 self._resume(task)
             return True
-        if number in _HARMLESS or pid == 1:
-            return True
-        if number in _STOPPING:
-            task.stopped = True
+        if pid == 1 or not ends(task, number):
             return True
         task.signalled = number
         self.stop(task, 128 + number)
@@ -225,7 +228,7 @@ class Tasks:
         """Its pause is over: it goes on at once where it may."""
         task.timer = None
         if self.credit.good and not task.queued and not task.stopped:
-            processor_of(self.clock).turn(self, task)
+            processor_of(self.clock).wake(self, task)
         else:
             self._queue(task)
 
@@ -234,12 +237,14 @@ class Tasks:
             task.timer.cancel()
             task.timer = None
         task.awaits = None
+        self._waiting.pop(task.pid, None)
         self._queue(task)
 
     def advance(self, task: Task) -> int:
         """Go on with a process until it waits, ends or has had its turn; steps that it did."""
         task.queued = False
         self._written = 0
+        end = self.clock.monotonic() + _SLICE
         for step in range(_MOST_STEPS):
             if task.code is not None or task.stopped:
                 return step + 1 + self._written
@@ -249,10 +254,10 @@ class Tasks:
             except OutOfMemory:
                 self._starved()
                 return step + 1
-            if self._written > _MOST_STEPS:
+            if self._written > _MOST_STEPS or (step & 1 and self.clock.monotonic() > end):
                 break
         self._queue(task)
-        return _MOST_STEPS + self._written
+        return step + 1 + self._written
 
     def _step(self, task: Task) -> bool:
         """Do one thing; whether the process waits then."""
@@ -298,7 +303,7 @@ class Tasks:
                     task.signalled = SIGNALS["SEGV"]
                     self.stop(task, 128 + task.signalled)
                     return True
-                task.stack.append(_called(effect))
+                task.stack.append(effect.run())
             case Listen():
                 self._listen(effect)
             case Pause(seconds):
@@ -370,6 +375,7 @@ class Tasks:
         if effect.done():
             return False
         task.awaits = effect
+        self._waiting[task.pid] = task
         if effect.seconds is not None:
             task.timer = self.clock.call_later(
                 effect.seconds, lambda: self._resume(task), scaled=False
@@ -389,8 +395,3 @@ class Tasks:
             self._ports.append(effect.port)
         else:
             effect.error = "Address already in use"
-
-
-def _called(call: Call) -> Process:
-    call.code = yield from call.process
-    return call.code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.environment import (
@@ -161,12 +162,18 @@ def _contents(
         paths = {item["key"]: item["path"] for item in wanted.get("items") or ()}
         for key, value in texts_of(found).items():
             if not paths or key in paths:
-                yield paths.get(key, key), value.encode()
+                yield paths.get(key, key), _encoded(value)
     for item in (source.get("downwardAPI") or {}).get("items") or ():
         yield item["path"], _downward(api, pod, item, places).encode()
     if "serviceAccountToken" in source:
         # Nothing in a container could use one: programs connect nowhere.
         yield source["serviceAccountToken"]["path"], b"token"
+
+
+@lru_cache(maxsize=32)
+def _encoded(text: str) -> bytes:
+    """The bytes of a text; one for all containers that mount the same, as certificates are."""
+    return text.encode()
 
 
 def _downward(api: ClusterApi, pod: Obj, item: Obj, places: Mapping[str, str]) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kwait.simulator.kubelet import memory
+from pytest_kwait.simulator.kubelet.container_log import ContainerLog, logs_of
+from pytest_kwait.simulator.kubelet.memory import machine_of
 from tests.simulator.kubelet.container_room import Room, taken
 from tests.simulator.manual_clock import ManualClock
 
@@ -47,6 +50,10 @@ def test_a_loop_leaves_its_neighbours_their_time() -> None:
         "x=$(yes); echo no",
         "cat /dev/zero | sort",
         "dd if=/dev/zero of=/dev/null bs=1G count=1",
+        'set -- a; while :; do set -- "$@" "$@"; done',
+        'x="a b c d"; while :; do x="$x $x"; set -- $x; done',
+        'f() { f "$@" "$@"; }; f a b c',
+        "for i in $(seq 100000); do :; done",
         "i=0; while :; do i=$((i+1)); eval v$i=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx$i; done",
     ],
 )
@@ -161,3 +168,87 @@ def test_hogs_of_one_cluster_leave_others_their_turn() -> None:
     clock.advance(1)
     assert taken(session)[1] == b"done\n"
     assert all(room.container.running for room in hogs)
+
+
+def test_hogs_of_memory_share_what_there_is_and_leave_others_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "_ALL_MEMORY", 2 << 20)
+    clock = ManualClock()
+    small = Room("sh", "-c", "x=$(seq 1000); sleep 1; echo $x | wc -w; sleep 999", clock=clock)
+    # Each of them stays below what one container may hold.
+    fill = "x=$(head -c 500000 /dev/zero | tr '\\0' x); sleep 999"
+    hogs = [Room("sh", "-c", fill, clock=clock) for _ in range(8)]
+    clock.advance(60)
+    ended = [room.container.reason for room in hogs if room.container.exited]
+    assert 0 < len(ended) < len(hogs)
+    assert set(ended) == {"OOMKilled"}
+    assert machine_of(clock).held <= 2 << 20
+    assert [line for _, line in small.container.log] == [b"1000"]
+    assert small.container.running
+    for room in [*hogs, small]:
+        room.container.kill()
+    assert machine_of(clock).held == 0
+
+
+def test_files_of_all_have_an_end_and_those_who_have_little_are_not_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "_ALL_FILES", 8 << 20)
+    clock = ManualClock()
+    script = "head -c 2000000 /dev/zero > /f; sleep 999"
+    hogs = [Room("sh", "-c", script, clock=clock) for _ in range(6)]
+    clock.advance(60)
+    told = [b"".join(line for _, line in one.container.log) for one in hogs]
+    assert told == [b""] * 4 + [b"head: write error: No space left on device"] * 2
+    kept = [len(one.files.read("/f") or b"") for one in hogs]
+    assert sum(kept) <= (8 << 20) + 2 * (1 << 20)
+    assert kept[:4] == [2_000_000] * 4
+    small = Room(clock=clock)
+    assert small.sh("head -c 100000 /dev/zero > /f; wc -c < /f") == "100000\n"
+    # Whose container has ended has nothing any more.
+    for one in hogs[:-1]:
+        one.container.kill()
+    assert hogs[-1].sh("rm /f; head -c 5000000 /dev/zero > /f; wc -c < /f") == "5000000\n"
+
+
+@pytest.mark.parametrize("make", ["true > /d/$i", "mkdir /d/$i", "ln -s x /d/$i", "cp -r /e /d/$i"])
+def test_names_without_contents_take_room_too(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_MOST_FILES", 200_000)
+    loop = f"while {make}; do i=$((i+1)); done"
+    room = Room("sh", "-c", f"mkdir /d /e; i=0; {loop} 2> /dev/null; echo $((i > 50)); sleep 999")
+    room.clock.advance(60)
+    assert [line for _, line in room.container.log] == [b"1"]
+
+
+def test_logs_of_all_have_an_end_and_the_largest_pay() -> None:
+    clock = ManualClock()
+    logs = logs_of(clock)
+    small = Room("sh", "-c", "echo kept; sleep 999", clock=clock).container.log
+    hogs = [ContainerLog() for _ in range(40)]
+    for log in hogs:
+        logs.add(log)
+        for _ in range(11):
+            log.write(0.0, 1, b"x" * 900_000 + b"\n")
+    assert sum(log.taken for log in hogs) <= 256 << 20
+    assert [line for _, line in small] == [b"kept"]
+    hogs[0].write(0.0, 1, b"last\n")
+    assert hogs[0].last(1) == [(0.0, b"last")]
+
+
+def test_a_long_word_is_read_at_one_go() -> None:
+    room = Room()
+    assert (
+        room.sh('x=$(seq -s , 20000); eval y=$x z=\\"$x\\"; echo ${#y} ${#z}') == "108893 108893\n"
+    )
+
+
+def test_many_words_are_read_in_turns() -> None:
+    room = Room("sh", "-c", "x=$(seq 30000); set -- $x; echo $# ${30000}; sleep 999")
+    room.clock.advance(60)
+    assert [line for _, line in room.container.log] == [b"30000 30000"]
+    assert room.sh("set -- $(seq 3000); shift 2990; echo $# $*; f() { set -- a; }; f; echo $#") == (
+        "10 2991 2992 2993 2994 2995 2996 2997 2998 2999 3000\n10\n"
+    )
+    room.container.kill()
+    assert machine_of(room.clock).held == 0

@@ -87,6 +87,24 @@ def test_what_listens_is_reached(cluster: Cluster, probe: Obj) -> None:
             "dial tcp: lookup nobody.invalid: no such host",
         ),
         (
+            _SERVE,
+            {"httpGet": {"port": 8080, "host": "localhost"}},
+            'Readiness probe failed: Get "http://localhost:8080/": '
+            "dial tcp 127.0.0.1:8080: connect: connection refused",
+        ),
+        (
+            _SERVE,
+            {"tcpSocket": {"port": 8080, "host": "kwait-node-1"}},
+            "Readiness probe failed: dial tcp 172.30.0.2:8080: connect: connection refused",
+        ),
+        (
+            # A node asks no DNS server of the cluster.
+            _SERVE,
+            {"httpGet": {"port": 443, "host": "kubernetes.default.svc", "scheme": "HTTPS"}},
+            'Readiness probe failed: Get "https://kubernetes.default.svc:443/": '
+            "dial tcp: lookup kubernetes.default.svc: no such host",
+        ),
+        (
             "sleep 99",
             {"httpGet": {"port": "nope"}},
             "Readiness probe errored and resulted in unknown state: "
@@ -145,3 +163,25 @@ def test_a_command_that_cannot_be_started_counts_neither_way(cluster: Cluster) -
         'desc = failed to exec in container: failed to start exec "'
     )
     assert text.endswith('exec: "nope": executable file not found in $PATH: unknown')
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "KWAIT-node-1"])
+def test_who_has_the_nodes_network_is_reached_by_its_names(cluster: Cluster, host: str) -> None:
+    probe = {"httpGet": {"port": 8080, "host": host}, "periodSeconds": 1}
+    ports = [{"containerPort": 8080}]
+    spec = pod_spec("sh", "-c", _SERVE, container={"readinessProbe": probe, "ports": ports})
+    cluster.create("pods", "p", {**spec, "hostNetwork": True})
+    cluster.run(5)
+    assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
+
+
+@pytest.mark.parametrize(("script", "ready"), [("ready=1s", True), ("ready=never", False)])
+def test_a_script_goes_before_what_a_probe_would_find(
+    cluster: Cluster, script: str, ready: bool
+) -> None:
+    probe = {"grpc": {"port": 80}, "periodSeconds": 1}
+    spec = pod_spec(container={"image": "nginx", "readinessProbe": probe})
+    annotations = {"sim.kwait.dev/c": script}
+    cluster.create("pods", "p", spec, annotations=annotations)
+    cluster.run(5)
+    assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"] is ready

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, pod_spec
+from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.faults.board import BreakableNode
@@ -124,14 +124,16 @@ def test_two_outages_of_a_node_end_with_the_last(cluster: Cluster, node: Breakab
             "MemoryPressure",
             "KubeletHasInsufficientMemory",
             "KubeletHasSufficientMemory",
-            "memory. Threshold quantity: 100Mi, available: 64Mi. ",
+            "memory. Threshold quantity: 100Mi, available: 64Mi. Container c was using 256Ki, "
+            "request is 0, has larger consumption of memory. ",
         ),
         (
             "disk",
             "DiskPressure",
             "KubeletHasDiskPressure",
             "KubeletHasNoDiskPressure",
-            "ephemeral-storage. Threshold quantity: 10485760Ki, available: 6291456Ki. ",
+            "ephemeral-storage. Threshold quantity: 10485760Ki, available: 6291456Ki. Container c "
+            "was using 16Ki, request is 0, has larger consumption of ephemeral-storage. ",
         ),
     ],
 )
@@ -144,7 +146,7 @@ def test_pressure_is_a_condition_and_ends_pods_one_by_one(
     enough: str,
     resource: str,
 ) -> None:
-    modest = {"resources": {"requests": {"memory": "1Mi"}}}
+    modest = {"resources": {"requests": {"memory": "1Mi", "ephemeral-storage": "1Mi"}}}
     cluster.create("pods", "asks", pod_spec("sleep", "1000", container=modest))
     cluster.create("pods", "takes", pod_spec("sleep", "1000"))
     cluster.run(5)
@@ -155,11 +157,65 @@ def test_pressure_is_a_condition_and_ends_pods_one_by_one(
     assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
     assert status["message"] == f"The node was low on resource: {resource}"
     assert f"Evicted x1: The node was low on resource: {resource}" in cluster.events("takes")
+    assert conditions(cluster.get("pods", "takes"))["DisruptionTarget"] == (
+        "True TerminationByKubelet"
+    )
+    assert f"EvictionThresholdMet x1: Attempting to reclaim {resource.partition('.')[0]}" in (
+        cluster.events(NODE)
+    )
     assert _phase(cluster.get("pods", "asks")) == "Running"
     node.release(what)
     cluster.run(30)
     assert _condition(cluster, condition) == ("False", enough)
     assert _phase(cluster.get("pods", "asks")) == "Running"
+
+
+@pytest.mark.parametrize(
+    ("short", "spec", "told"),
+    [
+        (["memory"], {}, "MemoryPressure"),
+        (["disk"], {"requests": {"memory": "1Mi"}}, "DiskPressure"),
+        (["disk", "memory"], {"requests": {"memory": "1Mi"}}, "DiskPressure MemoryPressure"),
+        (["memory"], {"requests": {"memory": "1Mi"}}, ""),
+        (["memory"], {"tolerations": ["memory-pressure"]}, ""),
+        (["disk"], {"tolerations": ["disk-pressure"]}, "DiskPressure"),
+        (["disk", "memory"], {"priorityClassName": "system-node-critical"}, ""),
+    ],
+)
+def test_a_node_under_pressure_takes_no_pods_but_those_it_must(
+    cluster: Cluster, node: BreakableNode, short: list[str], spec: Obj, told: str
+) -> None:
+    for what in short:
+        node.press(what)
+    cluster.run(1)
+    fields: Obj = {
+        "nodeName": NODE,
+        "container": {"resources": {"requests": spec.pop("requests", {})}},
+    }
+    fields["tolerations"] = [
+        {"key": f"node.kubernetes.io/{name}", "operator": "Exists"}
+        for name in spec.pop("tolerations", ())
+    ]
+    cluster.create("pods", "p", pod_spec("sleep", "1000", **fields, **spec))
+    cluster.run(5)
+    status = cluster.get("pods", "p")["status"]
+    if not told:
+        assert status["phase"] == "Running"
+        return
+    assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+    assert status["message"] == f"Pod was rejected: The node had condition: [{told}]. "
+    assert cluster.events("p") == [f"Evicted x1: The node had condition: [{told}]. "]
+
+
+def test_those_that_the_cluster_needs_are_never_given_up(
+    cluster: Cluster, node: BreakableNode
+) -> None:
+    spec = pod_spec("sleep", "1000", priorityClassName="system-cluster-critical")
+    cluster.create("pods", "needed", spec)
+    cluster.run(5)
+    node.press("memory")
+    cluster.run(30)
+    assert _phase(cluster.get("pods", "needed")) == "Running"
 
 
 def test_the_kernel_ends_a_container(cluster: Cluster, node: BreakableNode) -> None:

@@ -247,6 +247,44 @@ def test_a_program_that_is_not_there_is_a_start_error(cluster: Cluster) -> None:
     assert _state(cluster.get("pods", "again")) == "Running waiting RunContainerError"
 
 
+_MISSING_PROFILE = {"type": "Localhost", "localhostProfile": "no/such.json"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "own", "state"),
+    [
+        ({}, {"seccompProfile": _MISSING_PROFILE}, "Pending waiting CreateContainerError"),
+        ({"seccompProfile": _MISSING_PROFILE}, {}, "Pending waiting CreateContainerError"),
+        (
+            {"seccompProfile": _MISSING_PROFILE},
+            {"seccompProfile": {"type": "Unconfined"}},
+            "Running running",
+        ),
+        ({"seccompProfile": _MISSING_PROFILE}, {"privileged": True}, "Running running"),
+        ({}, {"seccompProfile": {"type": "RuntimeDefault"}}, "Running running"),
+    ],
+)
+def test_a_seccomp_profile_of_the_node_is_missing(
+    cluster: Cluster, pods: Obj, own: Obj, state: str
+) -> None:
+    cluster.create(
+        "pods",
+        "p",
+        pod_spec("sleep", "9", container={"securityContext": own}, securityContext=pods),
+    )
+    cluster.run(3)
+    pod = cluster.get("pods", "p")
+    assert _state(pod) == state
+    if state.startswith("Pending"):
+        text = (
+            "failed to create containerd container: cannot load seccomp profile "
+            '"/var/lib/kubelet/seccomp/no/such.json": open '
+            "/var/lib/kubelet/seccomp/no/such.json: no such file or directory"
+        )
+        assert _status(pod)["state"]["waiting"]["message"] == text
+        assert cluster.events("p")[-1].endswith(f": Error: {text}")
+
+
 def test_a_volume_that_is_missing_keeps_the_pod_pending(cluster: Cluster) -> None:
     mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     volumes = [{"name": "v", "configMap": {"name": "m"}}]
