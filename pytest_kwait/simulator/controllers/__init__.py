@@ -163,11 +163,17 @@ def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
         VolumeProtection(api)
         VolumeExpansion(api)
 
+    def policies() -> None:
+        from pytest_kwait.simulator.controllers.policy_status import PolicyStatus
+
+        PolicyStatus(api)
+
     attributes = "volumeattributesclasses.storage.k8s.io"
     _with_any(api, ("persistentvolumeclaims", "persistentvolumes", attributes), volumes)
     _with_any(api, ("daemonsets.apps", "statefulsets.apps"), sets)
     _with_any(api, ("services", "endpoints"), endpoints)
     _with_any(api, ("cronjobs.batch",), cron_jobs)
+    _with_any(api, ("validatingadmissionpolicies.admissionregistration.k8s.io",), policies)
     _with_any(api, ("horizontalpodautoscalers.autoscaling",), autoscalers)
 
 

@@ -36,6 +36,7 @@ class GarbageCollector:
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
         self._dependents: dict[str, dict[_Place, None]] = {}
+        self._left: list[_Place] = []
         self._delete: Workqueue[_Place] = Workqueue(
             api.clock, self._attempt_to_delete, "garbage collector"
         )
@@ -72,7 +73,17 @@ class GarbageCollector:
             waiting = self._find_owner(owner, place.namespace)
             if waiting is not None and is_being_deleted(waiting[1]):
                 self._finalize.add(_place(*waiting))
-        for dependent in self._dependents.get(place.uid, ()):
+        dependents = self._dependents.get(place.uid)
+        if dependents:
+            # Whoever counted them hears of it first, as upstream: a Job's pods are let go.
+            if not self._left:
+                self._api.clock.call_later(0, self._follow)
+            self._left += dependents
+
+    def _follow(self) -> None:
+        """Look at those whose owner has just gone."""
+        left, self._left = self._left, []
+        for dependent in left:
             self._delete.add(dependent)
 
     def _forget(self, place: _Place, owners: object) -> None:

@@ -74,6 +74,10 @@ class Dependents:
         """Return what nobody controls there."""
         return list(self._orphans.get(namespace, {}).values())
 
+    def has_orphans(self, namespace: str) -> bool:
+        """Whether there is anything that nobody controls."""
+        return namespace in self._orphans
+
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
         uid = uid_of(new)
         before = owner_of(old) if old is not None else None

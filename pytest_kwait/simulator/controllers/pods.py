@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.caller import internal
 from pytest_kwait.simulator.conditions import condition_of, is_being_deleted, moment
 from pytest_kwait.simulator.controllers.ownership import controller_reference
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
@@ -194,16 +195,21 @@ class PodControl:
         self._api = api
         self._recorder = recorder
         self._kind = (api_version, kind)
+        self._made: tuple[Obj, Obj] = ({}, {})
+        """The pod that was made last, as it was given and as it was decoded."""
 
     def create(self, pod: Obj, owner: Obj) -> None:
-        """Make `pod` for `owner`.
+        """Make `pod` for `owner`; the same once more where it is given again.
 
         Raises:
             StatusError: the API server refused; told in a FailedCreate event, unless the
                 namespace is being deleted.
         """
         try:
-            created = self._api.create("pods", pod, namespace_of(owner))
+            if self._made[0] is not pod:
+                self._made = (pod, self._api.decode(self._api.kinds["pods"], pod, internal()))
+            made = clone(self._made[1])
+            created = self._api.create("pods", made, namespace_of(owner), decoded=True)
         except StatusError as error:
             if not is_namespace_terminating(error):
                 message = f"Error creating: {error.message}"

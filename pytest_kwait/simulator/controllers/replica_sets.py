@@ -8,28 +8,25 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.pod_owners import PodOwners
+from pytest_kwait.simulator.controllers.pod_tallies import PodTallies
 from pytest_kwait.simulator.controllers.pods import (
     PodControl,
     SlowStartError,
     available_in,
-    is_active,
     is_namespace_terminating,
-    is_ready,
-    is_terminating,
     pod_from_template,
     rank_for_removal,
     slow_start,
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import EventRecorder
-from pytest_kwait.simulator.objects import Obj, uid_of
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.objects import labels_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytest_kwait.simulator.cluster_api import ClusterApi
     from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.controllers.pod_tallies import Counts, PodTally
+    from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import StatusError
 
 __all__ = [
@@ -44,9 +41,9 @@ __all__ = [
 # Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
 _BURST = 100
 _SLOW_START = 1
-# Seconds of patience per pod. A look costs a few microseconds for each, so pods that change one
-# after the other cost a small part of the time, however many there are.
-_PAUSE_PER_POD = 0.0002
+# Seconds of patience per pod. What a look tells is written to the object, so that pods that change
+# one after the other cost a small part of the time, however many there are.
+_PAUSE_PER_POD = 0.00005
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,45 +79,42 @@ REPLICATION_CONTROLLERS = ReplicaKind(
 
 
 def replica_status(
+    kind: ReplicaKind,
     obj: Obj,
-    active: Sequence[Obj],
-    terminating: int | None,
+    counts: Counts,
+    available: int,
     failure: StatusError | None,
-    now: float,
     stamp: str,
 ) -> Obj:
     """Return the status for what is there now.
 
     Args:
+        kind: which of the kinds it is of.
         obj: the controller object with its last status.
-        active: its active pods.
-        terminating: its pods that are being deleted; None where the kind does not tell.
+        counts: how many pods it has.
+        available: how many of them have been ready for long enough.
         failure: why pods could not be made or removed.
-        now: seconds since the epoch.
-        stamp: the same as the API writes it.
+        stamp: now, as the API writes it.
 
     Source: kube-controller-manager, replica_set_utils.go, `calculateStatus`.
     """
     spec, last = obj["spec"], obj.get("status") or {}
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    ready = [pod for pod in active if is_ready(pod)]
-    min_ready = spec.get("minReadySeconds") or 0
-    counts = {
-        "replicas": len(active),
-        "fullyLabeledReplicas": sum(
-            labels.items() <= (pod["metadata"].get("labels") or {}).items() for pod in active
-        ),
-        "readyReplicas": len(ready),
-        "availableReplicas": sum(available_in(pod, min_ready, now) == 0 for pod in ready),
+    told_counts = {
+        "replicas": counts.active,
+        "fullyLabeledReplicas": counts.labelled,
+        "readyReplicas": counts.ready,
+        "availableReplicas": available,
     }
-    status: Obj = {name: count for name, count in counts.items() if count or name == "replicas"}
-    if terminating is not None:
-        status["terminatingReplicas"] = terminating
+    status: Obj = {
+        name: count for name, count in told_counts.items() if count or name == "replicas"
+    }
+    if kind.counts_terminating:
+        status["terminatingReplicas"] = counts.terminating
     status["observedGeneration"] = obj["metadata"].get("generation", 0)
     others = [one for one in last.get("conditions") or () if one["type"] != "ReplicaFailure"]
     told = [one for one in last.get("conditions") or () if one["type"] == "ReplicaFailure"]
     if failure is not None and not told:
-        missing = len(active) < spec.get("replicas", 1)
+        missing = counts.active < spec.get("replicas", 1)
         told = [{
             "type": "ReplicaFailure", "status": "True", "lastTransitionTime": stamp,
             "reason": "FailedCreate" if missing else "FailedDelete", "message": failure.message,
@@ -148,37 +142,46 @@ class ReplicaController:
             api, EventRecorder(api, kind.component), kind.api_version, kind.kind
         )
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, kind.component)
+        # Before the owners, who are looked at because of what is counted here.
+        self._tallies = PodTallies(pods)
         PodOwners(api, kind.resource, pods, self._queue, _PAUSE_PER_POD)
+        api.subscribe(kind.resource, self._changed)
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change == "DELETED":
+            self._tallies.forget(uid_of(new))
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
         obj = self._api.find(self._kind.resource, name, namespace)
         if obj is None:
             return
-        selector = self._kind.selector(obj)
-        owned = self._pods.of(uid_of(obj))
-        terminating = sum(
-            is_terminating(pod) and matches(selector, pod["metadata"].get("labels") or {})
-            for pod in owned
-        )
-        claimed = self._pods.claim(obj, self._kind.api_version, self._kind.kind, selector)
-        active = [pod for pod in claimed if is_active(pod)]
+        spec, selector = obj["spec"], self._kind.selector(obj)
+        labels = labels_of(spec.get("template") or {})
+        tally = self._tallies.of(uid_of(obj), selector, labels)
+        if tally.counts.strangers or self._pods.has_orphans(namespace):
+            self._pods.claim(obj, self._kind.api_version, self._kind.kind, selector)
+        # What is told is how it was before anything is done about it.
+        counts, patience = tally.counts, spec.get("minReadySeconds") or 0
+        waits: list[float | None] = []
+        available, now = counts.ready, self._api.clock.time()
+        if patience:
+            waits = [available_in(pod, patience, now) for pod in tally.active()]
+            available = waits.count(0.0)
         failure = None
         if not is_being_deleted(obj):
-            failure = self._manage(obj, active)
-        now = self._api.clock.time()
-        counted = terminating if self._kind.counts_terminating else None
-        status = replica_status(obj, active, counted, failure, now, self._api.clock.stamp())
+            failure = self._manage(obj, tally)
+        stamp = self._api.clock.stamp()
+        status = replica_status(self._kind, obj, counts, available, failure, stamp)
         if status != obj.get("status"):
             self._api.update_status(self._kind.resource, {**obj, "status": status})
         if failure is not None:
             raise failure
-        waits = [available_in(pod, obj["spec"].get("minReadySeconds") or 0, now) for pod in active]
         if any(waits):
             self._queue.add_after(key, min(wait for wait in waits if wait), scaled=False)
 
-    def _manage(self, obj: Obj, active: list[Obj]) -> StatusError | None:
-        difference = obj["spec"].get("replicas", 1) - len(active)
+    def _manage(self, obj: Obj, tally: PodTally) -> StatusError | None:
+        difference = obj["spec"].get("replicas", 1) - tally.counts.active
         if difference > 0:
             pod = pod_from_template(
                 obj["spec"]["template"], obj, self._kind.api_version, self._kind.kind
@@ -192,7 +195,7 @@ class ReplicaController:
             except SlowStartError as error:
                 return None if is_namespace_terminating(error.cause) else error.cause
         elif difference < 0:
-            neighbours: dict[str, int] = {}
+            active, neighbours = tally.active(), dict[str, int]()
             for pod in active:
                 node = pod["spec"].get("nodeName") or ""
                 neighbours[node] = neighbours.get(node, 0) + 1

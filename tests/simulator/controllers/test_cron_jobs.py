@@ -70,6 +70,17 @@ def test_the_oldest_jobs_beyond_the_limits_go(cluster: Cluster) -> None:
     assert f"Deleted job c-{start + 1}" in _told(cluster)
 
 
+def test_of_a_job_that_is_not_kept_nobody_says_that_it_has_ended(cluster: Cluster) -> None:
+    name = f"c-{_minute(cluster) + 1}"
+    _create(cluster, successfulJobsHistoryLimit=0)
+    cluster.run(60 + 30)
+    assert _jobs(cluster) == []
+    assert _told(cluster) == [f"Created job {name}", f"Deleted job {name}"]
+    status = cluster.get(_CRON_JOBS, "c")["status"]
+    assert "active" not in status
+    assert "lastSuccessfulTime" in status
+
+
 @pytest.mark.parametrize(
     ("policy", "made"), [("Allow", [1, 2, 3]), ("Forbid", [1]), ("Replace", [3])]
 )

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.simulator.caller import internal
 from pytest_kwait.simulator.cluster_api import ClusterApi
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder, SchedulingRecorder
 from tests.simulator.manual_clock import ManualClock
@@ -123,3 +124,20 @@ def test_the_scheduler_counts_in_series_for_the_same_version_of_a_pod(room: Room
     assert (second["action"], second["reportingComponent"]) == ("Scheduling", "default-scheduler")
     assert second["reportingInstance"] == "default-scheduler-kwait"
     assert "count" not in second or second["count"] == 0
+
+
+@pytest.mark.parametrize("message", ["something happened", ""])
+@pytest.mark.parametrize("field_path", [None, "data{k}"])
+def test_events_are_made_as_decoding_would_leave_them(
+    room: Room, message: str, field_path: str | None
+) -> None:
+    node = {"metadata": {"name": "n"}}
+    room.recorder.event(room.thing, _KIND, NORMAL, "Done", message, field_path=field_path)
+    room.recorder.event(node, ("v1", "Node"), NORMAL, "Done", message, field_path=field_path)
+    SchedulingRecorder(room.api, "default-scheduler").event(
+        room.thing, NORMAL, "Scheduled", "Binding", message or "m"
+    )
+    made = room.events()
+    assert len(made) == 3
+    for event in made:
+        assert room.api.decode(room.api.kinds["events"], event, internal()) == event

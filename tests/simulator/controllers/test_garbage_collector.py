@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster
+from tests.simulator.controllers.cluster import NAMESPACE, Cluster, pod_spec
 
 Obj = dict[str, Any]
 
@@ -112,3 +112,22 @@ def test_an_owner_without_dependents_goes_at_once(cluster: Cluster) -> None:
     cluster.delete("configmaps", "a", propagation="Foreground")
     cluster.run(0)
     assert _names(cluster) == []
+
+
+def test_pods_of_a_job_that_is_gone_are_let_go_before_they_are_deleted(cluster: Cluster) -> None:
+    spec = pod_spec("sleep", "99", restartPolicy="Never", terminationGracePeriodSeconds=1)
+    cluster.create("jobs.batch", "j", {"template": {"spec": spec}})
+    owner = _map(cluster, "a")
+    _map(cluster, "b", _owner(owner))
+    cluster.run(5)
+    (pod,) = cluster.every("pods")
+    # There is somebody else to look at already.
+    cluster.delete("configmaps", "a")
+    cluster.delete("jobs.batch", "j", propagation="Background")
+    cluster.run(5)
+    kept = cluster.states(
+        "pods",
+        pod["metadata"]["name"],
+        lambda one: ("deletionTimestamp" in one["metadata"], "finalizers" in one["metadata"]),
+    )
+    assert kept == [(False, True), (False, False), (True, False), "DELETED"]

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.simulator.controllers.pods import rank_for_removal
 from pytest_kwait.simulator.objects import owner_of
-from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec, template
+from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -115,6 +115,39 @@ def test_pods_are_available_after_a_while(cluster: Cluster) -> None:
     assert _counts(cluster.get(_SETS, "r")) == (1, 1, 0, 0)
     cluster.run(10)
     assert _counts(cluster.get(_SETS, "r")) == (1, 1, 1, 0)
+
+
+def test_another_template_is_what_later_pods_are_made_of_and_counted_by(cluster: Cluster) -> None:
+    cluster.create(_SETS, "r", _spec(2))
+    cluster.run(5)
+    assert cluster.get(_SETS, "r")["status"]["fullyLabeledReplicas"] == 2
+
+    def change(obj: Obj) -> None:
+        obj["spec"]["replicas"] = 3
+        obj["spec"]["template"] = template("sleep", "77")
+        obj["spec"]["template"]["metadata"]["labels"]["version"] = "2"
+
+    cluster.change(_SETS, "r", change)
+    cluster.run(5)
+    assert cluster.get(_SETS, "r")["status"]["fullyLabeledReplicas"] == 1
+    made = [pod["metadata"]["labels"].get("version", "") for pod in cluster.every("pods")]
+    assert sorted(made) == ["", "", "2"]
+    commands = [pod["spec"]["containers"][0]["command"][1] for pod in cluster.every("pods")]
+    assert sorted(commands) == ["77", "99", "99"]
+
+
+def test_a_pod_that_is_not_ready_any_more_is_not_counted(cluster: Cluster) -> None:
+    cluster.create(_SETS, "r", _spec(2))
+    cluster.run(5)
+    name = _made(cluster)[0]
+
+    def unready(pod: Obj) -> None:
+        for one in pod["status"]["conditions"]:
+            one["status"] = "False"
+
+    cluster.api.modify("pods", name, NAMESPACE, unready, subresource="status")
+    cluster.run(0.01)
+    assert _counts(cluster.get(_SETS, "r")) == (2, 1, 1, 0)
 
 
 def test_matching_orphans_are_adopted_and_strangers_let_go(cluster: Cluster) -> None:

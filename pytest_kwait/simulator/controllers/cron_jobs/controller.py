@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -101,12 +102,13 @@ class CronJobController:
             return
         cron_job, jobs = clone(found), self._jobs.of(uid_of(found))
         status = cron_job.setdefault("status", {})
-        self._follow(cron_job, jobs)
         try:
+            # First who goes: of a Job that is not kept nobody says that it has ended.
+            self._clean_up(cron_job, jobs)
+            self._follow(cron_job, jobs)
             if not is_being_deleted(cron_job):
                 self._run(key, cron_job)
         finally:
-            self._clean_up(cron_job, jobs)
             if not status.get("active"):
                 status.pop("active", None)
             last = self._api.find(_CRON_JOBS, name, namespace)
@@ -256,7 +258,10 @@ class CronJobController:
         cron_job["status"]["lastScheduleTime"] = rfc3339(due)
 
     def _clean_up(self, cron_job: Obj, jobs: list[Obj]) -> None:
-        """Remove the oldest of the Jobs that have ended, beyond the limits."""
+        """Remove the oldest of the Jobs that have ended, beyond the limits.
+
+        Source: `cleanupFinishedJobs`.
+        """
         for ended, field in (
             ("Complete", "successfulJobsHistoryLimit"),
             ("Failed", "failedJobsHistoryLimit"),
@@ -267,7 +272,9 @@ class CronJobController:
                 continue
             some.sort(key=lambda job: ((job["status"].get("startTime") or ""), name_of(job)))
             for job in some[: len(some) - limit]:
-                self._delete(cron_job, name_of(job), uid_of(job))
+                # Who may not be deleted is told of; the others go on.
+                with suppress(StatusError):
+                    self._delete(cron_job, name_of(job), uid_of(job))
 
     def _delete(self, cron_job: Obj, name: str, uid: str) -> None:
         try:
