@@ -10,6 +10,7 @@ import math
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -170,7 +171,13 @@ async def async_sleep(seconds: float) -> None:
 
 def rfc3339(seconds: float) -> str:
     """The API's `Time`: `seconds` since the epoch as `2006-01-02T15:04:05Z`, fractions cut off."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _stamp(int(seconds))
+
+
+@lru_cache(maxsize=64)
+def _stamp(second: int) -> str:
+    """Many things happen in one second."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(seconds: float) -> str:

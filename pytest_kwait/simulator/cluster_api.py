@@ -6,6 +6,7 @@ objects that go in are taken over.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kwait.simulator.admission.chain import Admission
@@ -73,6 +74,7 @@ class ClusterApi:
         self._writes = Writes(self)
         self._removals = Removals(self)
         self._strategies: dict[tuple[str, str], Strategy] = {}
+        self._webhooks = tuple(map(self.store.present, _WEBHOOKS))
         self.before_write: list[Callable[[Kind, Obj, Obj | None], None]] = []
         """Called with each object before it is stored, with the one that it replaces or None."""
 
@@ -186,7 +188,7 @@ class ClusterApi:
 
     def has_webhooks(self) -> bool:
         """Whether a write may have to wait for somebody else's answer."""
-        return any(map(self.store.count, _WEBHOOKS))
+        return bool(self._webhooks[0] or self._webhooks[1])
 
     def _made(self, caller: Caller, write: Callable[[], Result]) -> Result:
         """What `write` returns; it is made anew where webhooks are to be asked first."""
@@ -205,16 +207,17 @@ class ClusterApi:
         *,
         caller: Caller | None = None,
         record: Callable[[Obj], None] | None = None,
+        decoded: bool = False,
     ) -> Obj:
-        """Store a new object and return it as stored; `record` notes who owns what.
+        """Store a new object, `decoded` or not; returns it as stored. `record` notes owners.
 
         Raises:
             StatusError: whatever the server refuses it for.
         """
-        caller = caller or internal()
+        asking = caller or internal()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        asking = caller
-        return self._made(caller, lambda: self._writes.create(kind, obj, namespace, asking, record))
+        create = partial(self._writes.create, kind, obj, namespace, asking, record, decoded=decoded)
+        return self._made(asking, create)
 
     def update(
         self,
@@ -338,7 +341,7 @@ class ClusterApi:
         Raises:
             StatusError: 404 if it is not there, 409 if it is not the one that is meant.
         """
-        caller = caller or internal()
+        asking = caller or internal()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
         asked = dict(options or {})
         if uid is not None:
@@ -347,9 +350,8 @@ class ClusterApi:
             asked["gracePeriodSeconds"] = grace
         if propagation is not None:
             asked["propagationPolicy"] = propagation
-        asking = caller
         return self._made(
-            caller, lambda: self._removals.delete(kind, name, namespace, asked, asking)
+            asking, lambda: self._removals.delete(kind, name, namespace, asked, asking)
         )
 
     def delete_admitted(

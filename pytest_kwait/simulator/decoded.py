@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["Decoded"]
 
 _MOST_COMPLAINTS = 100
+# Looked at for every field of every object: names of their own cost half of an enum's.
+_ANY, _BOOL, _INT_OR_TEXT, _INTEGER = Form.ANY, Form.BOOL, Form.INT_OR_TEXT, Form.INTEGER
+_LIST, _MAP, _STRUCT, _TEXT, _TIME = Form.LIST, Form.MAP, Form.STRUCT, Form.TEXT, Form.TIME
 _RANGES = {
     "int32": (-(1 << 31), (1 << 31) - 1),
     "int64": (-(1 << 63), (1 << 63) - 1),
@@ -81,20 +84,29 @@ class Decoded:
         self.complaints: dict[str, None] = {}
         """What strict decoding refuses, in order; never more than the server names."""
 
-    def struct(self, value: Obj, struct: Struct, path: str = "") -> Obj:
+    def struct(
+        self, value: Obj, struct: Struct, path: str = "", *, before: Obj | None = None
+    ) -> Obj:
         """`value` as the server would write it after reading it.
+
+        Args:
+            value: what is read.
+            struct: its type.
+            path: where it stands.
+            before: a clean object that it was made of; parts that are still the same are taken from
+                there, and belong to both from then on.
 
         Raises:
             StatusError: 400, a value has another JSON type than its field.
         """
         try:
-            return self._struct(value, struct, path)
+            return self._struct(value, struct, path, before)
         except _WrongType as wrong:
             raise self._refused(_graver(value, struct) or str(wrong)) from None
         except _Unreadable as unreadable:
             raise self._refused(str(unreadable)) from None
 
-    def _struct(self, value: Obj, struct: Struct, path: str) -> Obj:
+    def _struct(self, value: Obj, struct: Struct, path: str, before: Obj | None = None) -> Obj:
         clean: Obj = {}
         fields = struct.fields
         pairs = value.items() if type(value) is dict else self._repeated(value, path, fields)
@@ -110,32 +122,49 @@ class Decoded:
                 if item is None:
                     continue
                 form = shape.form
-                if form is Form.TEXT:
+                if form is _TEXT:
                     if not isinstance(item, str):
                         raise _WrongType(_given(item), shape.go)
                     if item or not shape.cleared:
                         clean[field] = item
-                elif form is Form.STRUCT:
+                    continue
+                known = None if before is None else before.get(field)
+                if known is not None and known == item:
+                    clean[field] = known
+                elif form is _STRUCT:
                     if not isinstance(item, dict):
                         raise _WrongType(_given(item), shape.go)
-                    clean[field] = self._struct(item, shape.struct, f"{path}{field}.")
+                    clean[field] = self._struct(item, shape.struct, f"{path}{field}.", known)
+                elif known and form is _LIST and isinstance(item, list):
+                    clean[field] = self._list(item, shape.item, f"{path}{field}", known)
+                elif form is _TIME:
+                    clean[field] = _time(item, shape.go)
                 else:
                     found = self._value(item, shape, f"{path}{field}")
                     if found or not isinstance(found, list | dict | int | float | str):
                         clean[field] = found
-                    elif not shape.cleared or form in (Form.ANY, Form.INT_OR_TEXT):
+                    elif not shape.cleared or form in (_ANY, _INT_OR_TEXT):
                         # What is stored does not tell an empty list or map from none.
                         empty = shape.null_when_empty and isinstance(found, list | dict)
                         clean[field] = None if empty else found
         except _WrongType as wrong:
             wrong.within(struct, field, shape)
             raise
-        for field, filler in struct.always:
+        for field, inner, default in struct.always:
             if field not in clean:
-                if isinstance(filler, Shape) and filler.form is Form.STRUCT:
-                    clean[field] = self._struct({}, filler.struct, "")
-                else:
-                    clean[field] = clone(filler.default)
+                clean[field] = (
+                    clone(default) if inner is None else self._struct({}, inner.struct, "")
+                )
+        return clean
+
+    def _list(self, items: list[Any], shape: Shape, path: str, before: list[Any]) -> list[Any]:
+        """A list that was made of another one: what stands where it stood is taken from there."""
+        clean, most = [], len(before)
+        for at, item in enumerate(items):
+            if at < most and item == before[at] and item is not None:
+                clean.append(before[at])
+            else:
+                clean.append(self._value(item, shape, f"{path}[{at}]"))
         return clean
 
     def _repeated(self, value: Obj, path: str, known: Iterable[str]) -> Iterable[tuple[str, Any]]:
@@ -173,26 +202,26 @@ class Decoded:
 
     def _value(self, item: Any, shape: Shape, path: str) -> Any:
         form = shape.form
-        if form is Form.STRUCT:
+        if form is _STRUCT:
             if item is None:
                 return self._struct({}, shape.struct, path + ".")
             if not isinstance(item, dict):
                 raise _WrongType(_given(item), shape.go)
             return self._struct(item, shape.struct, path + ".")
-        if form is Form.ANY:
+        if form is _ANY:
             return item
         if item is None:
             return shape.zero
-        if form is Form.TEXT:
+        if form is _TEXT:
             if not isinstance(item, str):
                 raise _WrongType(_given(item), shape.go)
             return item
-        if form is Form.LIST:
+        if form is _LIST:
             if not isinstance(item, list):
                 raise _WrongType(_given(item), shape.go)
             inner = shape.item
             return [self._value(one, inner, f"{path}[{at}]") for at, one in enumerate(item)]
-        if form is Form.MAP:
+        if form is _MAP:
             return self._map(item, shape, path)
         return _scalar(item, form, shape.go)
 
@@ -201,7 +230,7 @@ class Decoded:
             raise _WrongType(_given(item), shape.go)
         pairs = item.items() if type(item) is dict else self._repeated(item, f"{path}.", item)
         inner = shape.item
-        if inner.form is Form.TEXT:
+        if inner.form is _TEXT:
             clean = {}
             for key, one in pairs:
                 if one is not None and not isinstance(one, str):
@@ -247,14 +276,14 @@ def _read_struct(value: Obj, struct: Struct) -> None:
 
 
 def _read_all(item: Any, shape: Shape) -> None:
-    if shape.form is Form.STRUCT and isinstance(item, dict):
+    if shape.form is _STRUCT and isinstance(item, dict):
         _read_struct(item, shape.struct)
     elif shape.form in _READERS and item is not None:
         _scalar(item, shape.form, shape.go)
-    elif shape.form is Form.LIST and isinstance(item, list):
+    elif shape.form is _LIST and isinstance(item, list):
         for one in item:
             _read_all(one, shape.item)
-    elif shape.form is Form.MAP and isinstance(item, dict):
+    elif shape.form is _MAP and isinstance(item, dict):
         for one in item.values():
             _read_all(one, shape.item)
 
@@ -278,7 +307,7 @@ def _merged(before: Any, item: Any) -> Any:
 
 
 def _scalar(item: Any, form: Form, go: str) -> Any:
-    if form is Form.BOOL:
+    if form is _BOOL:
         if not isinstance(item, bool):
             raise _WrongType(_given(item), go)
         return item
@@ -288,10 +317,8 @@ def _scalar(item: Any, form: Form, go: str) -> Any:
         return item
     if form is Form.QUANTITY:
         return _read(canonical_quantity, _quantity(item))
-    if form is Form.TIME:
-        if not isinstance(item, str):
-            raise _WrongType(_given(item), "string")
-        return _read(_micro_time if go.endswith("MicroTime") else canonical_time, item)
+    if form is _TIME:
+        return _time(item, go)
     if form is Form.BYTES:
         if isinstance(item, list):
             numbers = [_scalar(one, Form.INTEGER, "uint8") for one in item]
@@ -299,7 +326,7 @@ def _scalar(item: Any, form: Form, go: str) -> Any:
         if not isinstance(item, str):
             raise _WrongType(_given(item), "[]uint8")
         return _read(_base64, item)
-    if form is Form.INT_OR_TEXT:
+    if form is _INT_OR_TEXT:
         if isinstance(item, str):
             return item
         go = "int32"
@@ -309,6 +336,12 @@ def _scalar(item: Any, form: Form, go: str) -> Any:
     if not least <= item <= most:
         raise _WrongType(_given(item, number=True), go)
     return item
+
+
+def _time(item: Any, go: str) -> str:
+    if not isinstance(item, str):
+        raise _WrongType(_given(item), "string")
+    return _read(_micro_time if go.endswith("MicroTime") else canonical_time, item)
 
 
 def _quantity(item: Any) -> str:

@@ -39,7 +39,7 @@ def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | Non
         if name in old and value == old[name]:
             clean[name] = dict(value) if name == "metadata" else old[name]
         elif isinstance(value, dict) and shape.form is Form.STRUCT:
-            clean[name] = decoded.struct(value, shape.struct, f"{name}.")
+            clean[name] = decoded.struct(value, shape.struct, f"{name}.", before=old.get(name))
             changed = changed or name not in ("metadata", "status")
         else:
             clean[name] = value

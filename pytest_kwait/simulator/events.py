@@ -10,7 +10,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
@@ -35,20 +35,28 @@ _REFILL_PER_SECOND = 1.0 / 300.0
 _SERIES_WINDOW = 360.0
 
 
-def _reference(obj: Obj, api_version: str, kind: str, field_path: str | None) -> Obj:
-    reference: Obj = {"kind": kind}
-    namespace = namespace_of(obj)
-    if namespace:
-        reference["namespace"] = namespace
-    reference["name"] = name_of(obj)
-    reference["uid"] = uid_of(obj)
-    reference["apiVersion"] = api_version
-    version = obj["metadata"].get("resourceVersion")
-    if version:
-        reference["resourceVersion"] = version
-    if field_path:
-        reference["fieldPath"] = field_path
-    return reference
+def _event(obj: Obj, api_version: str, kind: str, field_path: str | None, **fields: Any) -> Obj:
+    """An event as decoding would leave it: what is empty is not there.
+
+    An event is made for everything that happens, so that it is worth not to be decoded.
+    """
+    metadata = obj["metadata"]
+    reference = {
+        "kind": kind,
+        "namespace": namespace_of(obj),
+        "name": name_of(obj),
+        "uid": uid_of(obj),
+        "apiVersion": api_version,
+        "resourceVersion": metadata.get("resourceVersion"),
+        "fieldPath": field_path,
+    }
+    event: Obj = {"kind": "Event", "apiVersion": "v1", "metadata": {}}
+    event["involvedObject"] = {name: text for name, text in reference.items() if text}
+    event.update(fields)
+    for name in ("reason", "message", "action"):
+        if not event.get(name, True):
+            del event[name]
+    return event
 
 
 @dataclass(slots=True)
@@ -164,29 +172,16 @@ class EventRecorder:
         message: str,
         field_path: str | None,
     ) -> None:
-        namespace = namespace_of(obj) or "default"
         now = self._api.clock.stamp()
-        event: Obj = {
-            "metadata": {"name": _event_name(self._api, obj), "namespace": namespace},
-            "involvedObject": _reference(obj, *kind, field_path),
-            "reason": reason,
-            "message": message,
-            "source": self._source,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-            "type": severity,
-            "eventTime": None,
-            "reportingComponent": self._component,
-            "reportingInstance": self._host,
-        }
-        try:
-            self._api.create("events", event, namespace)
-        except StatusError:
-            # The namespace is going or gone: nobody is left to tell.
-            return
-        self._written[key] = (namespace, event["metadata"]["name"])
-        _forget_oldest(self._written, self._most)
+        event = _event(
+            obj, *kind, field_path, reason=reason, message=message, source=self._source,
+            firstTimestamp=now, lastTimestamp=now, count=1, type=severity,
+            reportingComponent=self._component, reportingInstance=self._host, eventTime=None,
+        )  # fmt: skip
+        written = _create(self._api, event, obj)
+        if written is not None:
+            self._written[key] = written
+            _forget_oldest(self._written, self._most)
 
 
 class SchedulingRecorder:
@@ -206,28 +201,16 @@ class SchedulingRecorder:
         if written is not None and now - written[2] < _SERIES_WINDOW and self._count(written):
             self._written[key] = (written[0], written[1], now)
             return
-        namespace = namespace_of(pod)
-        event: Obj = {
-            "metadata": {"name": _event_name(self._api, pod), "namespace": namespace},
-            "involvedObject": _reference(pod, "v1", "Pod", None),
-            "reason": reason,
-            "message": message,
-            "source": {},
-            "firstTimestamp": None,
-            "lastTimestamp": None,
-            "type": severity,
-            "eventTime": self._api.clock.micro_stamp(),
-            "action": action,
-            "reportingComponent": self._component,
-            "reportingInstance": f"{self._component}-kwait",
-        }
-        try:
-            self._api.create("events", event, namespace)
-        except StatusError:
-            # The namespace is going or gone: nobody is left to tell.
-            return
-        self._written[key] = (namespace, event["metadata"]["name"], now)
-        _forget_oldest(self._written, _REMEMBERED)
+        event = _event(
+            pod, "v1", "Pod", None, reason=reason, message=message, source={}, type=severity,
+            eventTime=self._api.clock.micro_stamp(), action=action,
+            reportingComponent=self._component, reportingInstance=f"{self._component}-kwait",
+            firstTimestamp=None, lastTimestamp=None,
+        )  # fmt: skip
+        created = _create(self._api, event, pod)
+        if created is not None:
+            self._written[key] = (*created, now)
+            _forget_oldest(self._written, _REMEMBERED)
 
     def _count(self, written: tuple[str, str, float]) -> bool:
         stamp = self._api.clock.micro_stamp()
@@ -241,6 +224,18 @@ class SchedulingRecorder:
         except StatusError:
             return False
         return True
+
+
+def _create(api: ClusterApi, event: Obj, about: Obj) -> tuple[str, str] | None:
+    """Store an event; where it is, None where nobody is left to tell."""
+    namespace, name = namespace_of(about) or "default", _event_name(api, about)
+    event["metadata"] = {"name": name, "namespace": namespace}
+    try:
+        api.create("events", event, namespace, decoded=True)
+    except StatusError:
+        # The namespace is going or gone.
+        return None
+    return namespace, name
 
 
 _Remembered = TypeVar("_Remembered")

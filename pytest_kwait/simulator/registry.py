@@ -63,6 +63,8 @@ class Kind:
     """Whether its objects are stored as another version of it has them."""
     structure: Structure | None = None
     """The schema and the rules of a custom kind; None for built-in ones."""
+    hidden: bool = False
+    """Whether its objects are stored in this version, but nobody can ask for it."""
 
     @cached_property
     def api_version(self) -> str:
@@ -158,7 +160,8 @@ class Registry:
     def add(self, kinds: Iterable[Kind]) -> None:
         """Serve the versions of a custom kind; the one that is stored stands for all of them."""
         for kind in kinds:
-            self._served.setdefault((kind.group, kind.version), {})[kind.plural] = kind
+            if not kind.hidden:
+                self._served.setdefault((kind.group, kind.version), {})[kind.plural] = kind
             if kind.stored:
                 self._preferred[kind.qualified] = kind
 

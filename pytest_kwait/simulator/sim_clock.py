@@ -96,6 +96,8 @@ class SimClock:
             scaled: False for pauses that are no constant of the cluster (`sleep 5`, for example).
         """
         pause = seconds * self.scale if scaled else seconds
+        if pause <= 0:
+            return self.call_soon(call, *args)
         handle = asyncio.get_running_loop().call_later(pause, self._call, call, *args)
         return Timer(self.monotonic() + pause, handle)
 

@@ -15,7 +15,7 @@ import msgspec
 from pytest_kwait.simulator.status_error import expired
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kwait.simulator.objects import Obj
 
@@ -121,6 +121,10 @@ class Store:
     def get(self, resource: str, key: str) -> Entry | None:
         """The object's latest version, None if there is none."""
         return self._bucket(resource).entries.get(key)
+
+    def present(self, resource: str) -> Mapping[str, Entry]:
+        """The latest versions by their keys: a view that follows every write."""
+        return self._bucket(resource).entries
 
     def count(self, resource: str) -> int:
         """How many objects there are."""

@@ -13,7 +13,7 @@ from pytest_kwait.simulator.authorization.escalation import check_escalation
 from pytest_kwait.simulator.go_numbers import parse_uint
 from pytest_kwait.simulator.kind_view import seen
 from pytest_kwait.simulator.names import generate_name, new_uid
-from pytest_kwait.simulator.objects import name_of, namespace_of
+from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.ownership import Versions, record_update
 from pytest_kwait.simulator.pod_parts import keep_the_rest, part_errors
 from pytest_kwait.simulator.removals import finished
@@ -70,13 +70,21 @@ class Writes:
         namespace: str,
         caller: Caller,
         record: Callable[[Obj], None] | None,
+        *,
+        decoded: bool = False,
     ) -> Obj:
         """Store a new object and return it as stored; `record` notes who owns what.
+
+        One that is `decoded` is taken over as it is.
 
         Raises:
             StatusError: whatever the server refuses it for.
         """
-        new, requested = self._api.decode(kind, obj, caller), kind
+        if not decoded:
+            new = self._api.decode(kind, obj, caller)
+        else:
+            new = clone(obj) if caller.comes_again else obj  # it may be wanted once more
+        requested = kind
         kind = kind if kind.stored or kind.custom else self._api.kinds[kind.bucket]
         strategy = self._api.strategy(kind)
         metadata = new["metadata"]
@@ -211,6 +219,9 @@ class Writes:
                 errors = part_errors(subresource, new, old)
             if strategy.generation and strategy.counts(new, old):
                 metadata["generation"] = before.get("generation", 0) + 1
+        if requested.structure is not None and subresource in (None, "status"):
+            for text in requested.structure.tolerated:
+                caller.warn(text)
         metadata["resourceVersion"] = before["resourceVersion"]
         if metadata != before:
             # The server looks at metadata for all kinds, and again by each kind's own rules.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait import wait
+from pytest_kwait.clock import SYSTEM_CLOCK, SystemClock
 from pytest_kwait.clusters import simulator_process
 from pytest_kwait.clusters.process_identity import ProcessIdentity
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
@@ -18,6 +20,8 @@ from pytest_kwait.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pytest_kwait.clock import Clock
 
 FAKE = Path(__file__).with_name("fake_simulator.py")
 
@@ -30,10 +34,13 @@ def command(behaviour: str) -> tuple[str, ...]:
 def start(tmp_path: Path) -> Iterator[Callable[..., SimulatorProcess]]:
     started: list[SimulatorProcess] = []
 
-    def make(behaviour: str, *, owned: bool = True) -> SimulatorProcess:
+    def make(
+        behaviour: str, *, owned: bool = True, clock: Clock = SYSTEM_CLOCK
+    ) -> SimulatorProcess:
         process = SimulatorProcess(
-            tmp_path / "kubeconfig", tmp_path / "log", command=command(behaviour), owned=owned
-        )
+            tmp_path / "kubeconfig", tmp_path / "log", command=command(behaviour), owned=owned,
+            clock=clock,
+        )  # fmt: skip
         started.append(process)
         return process
 
@@ -145,9 +152,11 @@ signal.pause()
 """
 
 
-def failure(start: Callable[..., SimulatorProcess], behaviour: str) -> list[str]:
+def failure(
+    start: Callable[..., SimulatorProcess], behaviour: str, clock: Clock = SYSTEM_CLOCK
+) -> list[str]:
     with pytest.raises(ClusterError) as caught:
-        start(behaviour)
+        start(behaviour, clock=clock)
     return str(caught.value).splitlines()
 
 
@@ -162,11 +171,25 @@ def test_a_start_that_was_killed_says_so(start: Callable[..., SimulatorProcess])
     assert failure(start, "dies")[0] == "the embedded cluster did not start (ended by signal 9):"
 
 
+class OverOnceSaid(SystemClock):
+    """A clock whose limits are over as soon as a process has said something, and not before."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._began: float | None = None
+
+    def monotonic(self) -> float:
+        if self._began is None:
+            self._began = super().monotonic()
+            return self._began
+        wait.poll_immediate("10ms", "60s", lambda: self._log.read_text().endswith("\n"))
+        return math.inf
+
+
 @pytest.mark.usefixtures("impatient")
 def test_a_start_that_takes_too_long_is_ended(
-    start: Callable[..., SimulatorProcess], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., SimulatorProcess], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(simulator_process, "_START_LIMIT", 0.2)
     spawned: list[subprocess.Popen[bytes]] = []
     spawn = SimulatorProcess._spawn
 
@@ -175,7 +198,9 @@ def test_a_start_that_takes_too_long_is_ended(
         return spawned[0]
 
     monkeypatch.setattr(SimulatorProcess, "_spawn", spy)
-    assert failure(start, "mute")[0] == "the embedded cluster was not ready within 0.2s:"
+    lines = failure(start, "mute", clock=OverOnceSaid(tmp_path / "log"))
+    assert lines[0] == "the embedded cluster was not ready within 60s:"
+    assert lines[1].startswith("fake simulator: --nodes 2 ")
     assert spawned[0].returncode == -signal.SIGKILL
 
 

@@ -45,7 +45,7 @@ def mapping_at(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, A
     found = owner.get(name)
     if found is None:
         return _NOTHING
-    if not isinstance(found, Mapping):
+    if type(found) is not dict and not isinstance(found, Mapping):
         raise InvalidObject(f"{path}.{name}", found, "a mapping is wanted")
     return found
 
@@ -58,7 +58,7 @@ def mappings_at(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping[
     if not isinstance(found, list):
         raise InvalidObject(f"{path}.{name}", found, "a list is wanted")
     for index, item in enumerate(found):
-        if not isinstance(item, Mapping):
+        if type(item) is not dict and not isinstance(item, Mapping):
             raise InvalidObject(f"{path}.{name}[{index}]", item, "a mapping is wanted")
     return found
 

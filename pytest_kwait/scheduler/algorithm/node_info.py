@@ -21,14 +21,36 @@ from pytest_kwait.scheduler.algorithm.tolerations import DISCOURAGING, REPELLING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from pytest_kwait.scheduler.algorithm.label_selectors import LabelSelector
     from pytest_kwait.scheduler.algorithm.pod_affinity_terms import AffinityTerm
 
 __all__ = ["NodeInfo"]
 
 _Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 # Answers that a node remembers at most.
 _REMEMBERED = 64
+# Selectors of one namespace, and namespaces, whose pods a node counts as they come and go.
+_COUNTED = 16
 _Taints = tuple["Mapping[str, Any]", ...]
+
+
+class _Tally:
+    """How many pods of a node a selector means; kept up to date pod by pod."""
+
+    __slots__ = ("_matches", "count")
+
+    def __init__(self, selector: LabelSelector) -> None:
+        self._matches = selector.matches
+        self.count = 0
+
+    def add(self, pod: PodInfo, sign: int) -> None:
+        """Count a pod in, or out; those that are ending do not count."""
+        if not pod.ending and self._matches(pod.labels):
+            self.count += sign
+
+
+_NO_TALLIES: dict[str, _Tally] = {}
 
 
 class NodeInfo:
@@ -46,6 +68,7 @@ class NodeInfo:
     __slots__ = (
         "_pods",
         "_ports",
+        "_tallies",
         "allocatable",
         "assumed",
         "discouraging",
@@ -78,6 +101,8 @@ class NodeInfo:
         #: What was found for whom, until the node or a pod on it changes: most pods in a row ask
         #: for the same.
         self.remembered: dict[object, int] = {}
+        #: By namespace and by the selector's key.
+        self._tallies: dict[str, dict[str, _Tally]] = {}
         #: How many pods are on the node.
         self.pod_count = 0
         self.set_node(node)
@@ -178,6 +203,8 @@ class NodeInfo:
                 _add(self.wishes, wish, sign)
         for port in pod.ports:
             _add(self._ports, port, sign)
+        for tally in self._tallies.get(pod.namespace, _NO_TALLIES).values():
+            tally.add(pod, sign)
 
     def count(self, key: str, means: Callable[[PodInfo], bool]) -> int:
         """Return how many of its pods are meant.
@@ -194,12 +221,32 @@ class NodeInfo:
                 self.remember(key, found)
         return found
 
+    def selected(self, namespace: str, selector: LabelSelector) -> int:
+        """Return how many pods of a namespace `selector` means, those that are ending aside."""
+        tallies = self._tallies.get(namespace)
+        tally = tallies.get(selector.key) if tallies is not None else None
+        if tally is None:
+            tally = _Tally(selector)
+            for pod in self._pods.values():
+                if pod.namespace == namespace:
+                    tally.add(pod, 1)
+            _keep(_keep(self._tallies, namespace, tallies or {}), selector.key, tally)
+        return tally.count
+
     def remember(self, key: object, found: int) -> int:
         """Return `found`, and keep it in `remembered`."""
         if len(self.remembered) >= _REMEMBERED:
             self.remembered.clear()
         self.remembered[key] = found
         return found
+
+
+def _keep(known: dict[str, _Value], key: str, found: _Value) -> _Value:
+    """Return `found`, and keep it; what is known is forgotten where it would be too much."""
+    if len(known) >= _COUNTED and key not in known:
+        known.clear()
+    known[key] = found
+    return found
 
 
 def _add(counts: dict[_Key, int], key: _Key, sign: int) -> None:
@@ -223,10 +270,12 @@ def _what_counts(pod: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what of a pod can change what it means to its node; its spec has a generation."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     statuses = status.get("containerStatuses") or ()
+    given = [(one.get("resources"), one.get("allocatedResources")) for one in statuses]
     return (
         metadata.get("generation"),
         metadata.get("labels"),
         metadata.get("deletionTimestamp"),
-        status.get("resources"),
-        [(one.get("resources"), one.get("allocatedResources")) for one in statuses],
+        # Most kubelets have nothing to say of resources, and say so once containers start.
+        status.get("resources") or None,
+        given if any(map(any, given)) else None,
     )

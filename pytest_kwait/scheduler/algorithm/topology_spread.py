@@ -93,12 +93,7 @@ def _matching(constraint: SpreadConstraint, pod: PodInfo, info: NodeInfo) -> int
     selector = constraint.selector
     if selector.everything or selector.nothing or not info.pod_count:
         return 0
-    matches, namespace = selector.matches, pod.namespace
-
-    def means(other: PodInfo) -> bool:
-        return other.namespace == namespace and not other.ending and matches(other.labels)
-
-    return info.count(f"spread {namespace} {selector.key}", means)
+    return info.selected(pod.namespace, selector)
 
 
 def pods_spread_best(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
@@ -125,19 +120,18 @@ def pods_spread_best(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int]
         if own and any(one.topology_key not in info.labels for one in constraints)
     }
     scored = [info for info in fitting if info.name not in left_out]
-    ratings = [_Rating(cycle, one, constraints, scored, own=own) for one in constraints]
-    sums = [round_half_up(sum(rating.of(info) for rating in ratings)) for info in scored]
+    rated = [0.0] * len(scored)
+    for constraint in constraints:
+        rating = _Rating(cycle, constraint, constraints, scored, own=own)
+        rated = [one + more for one, more in zip(rated, rating.of(scored), strict=True)]
+    # Of two whole numbers as near the higher one is taken, as upstream.
+    sums = [math.floor(one + 0.5) for one in rated]
     most, least = max(sums, default=0), min(sums, default=0)
     scores = {
         info.name: MOST * (most + least - one) // most if most else MOST
         for info, one in zip(scored, sums, strict=True)
     }
     return [scores.get(info.name, 0) for info in fitting]
-
-
-def round_half_up(number: float) -> int:
-    """Return the nearest whole number of one that is not negative; of two the higher."""
-    return math.floor(number + 0.5)
 
 
 class _Rating:
@@ -160,7 +154,8 @@ class _Rating:
         if key != HOSTNAME:
             self._places = {info.labels.get(key, ""): 0 for info in scored}
             size = len(self._places)
-            for info in cycle.nodes:
+            # Where no node has the label there is no place to count the pods of.
+            for info in cycle.nodes if any(key in info.labels for info in scored) else ():
                 value = info.labels.get(key, "")
                 if value not in self._places or not _takes_part(constraint, cycle.pod, info):
                     continue
@@ -168,11 +163,16 @@ class _Rating:
                     self._places[value] += _matching(constraint, cycle.pod, info)
         self._weight = math.log(size + 2)
 
-    def of(self, info: NodeInfo) -> float:
-        """Return what a node's place adds to its sum; nothing where it is in none."""
-        value = info.labels.get(self._constraint.topology_key)
-        if value is None:
-            return 0.0
-        by_node = self._constraint.topology_key == HOSTNAME
-        count = _matching(self._constraint, self._pod, info) if by_node else self._places[value]
-        return count * self._weight + (self._constraint.max_skew - 1)
+    def of(self, scored: Sequence[NodeInfo]) -> list[float]:
+        """Return what nodes' places add to their sums; nothing where they are in none."""
+        constraint, pod, places, weight = self._constraint, self._pod, self._places, self._weight
+        key, more = constraint.topology_key, constraint.max_skew - 1
+        if key == HOSTNAME:
+            return [
+                _matching(constraint, pod, info) * weight + more if key in info.labels else 0.0
+                for info in scored
+            ]
+        return [
+            places[info.labels[key]] * weight + more if key in info.labels else 0.0
+            for info in scored
+        ]

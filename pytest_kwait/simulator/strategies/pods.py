@@ -107,10 +107,9 @@ class PodStrategy(Strategy):
         for field in ("qosClass", "observedGeneration"):
             if field in before and not status.get(field):
                 status[field] = before[field]
-        if status.get("conditions") and any(
-            "observedGeneration" in one for one in before.get("conditions", ())
-        ):
-            _keep_generations(status["conditions"], before["conditions"])
+        forgotten = any(not one.get("observedGeneration") for one in status.get("conditions") or ())
+        if forgotten and any("observedGeneration" in one for one in before.get("conditions", ())):
+            status["conditions"] = _with_generations(status["conditions"], before["conditions"])
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Conditions, addresses, and what was decided once."""
@@ -119,15 +118,19 @@ class PodStrategy(Strategy):
         return found
 
 
-def _keep_generations(conditions: list[Obj], before: list[Obj]) -> None:
+def _with_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
+    """The conditions with the generations that they had; they may be shared with others."""
     known: dict[str, list[int]] = {}
     for one in before:
         known.setdefault(one.get("type", ""), []).append(one.get("observedGeneration", 0))
+    kept = []
     for one in conditions:
         earlier = known.get(one.get("type", ""))
         generation = earlier.pop(0) if earlier else 0
         if generation and not one.get("observedGeneration"):
-            one["observedGeneration"] = generation
+            one = {**one, "observedGeneration": generation}
+        kept.append(one)
+    return kept
 
 
 def _apply_label_keys(spec: Obj, labels: dict[str, str]) -> None:

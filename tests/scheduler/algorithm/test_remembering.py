@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.scheduler.algorithm import Algorithm, NodeInfo
+from pytest_kwait.scheduler.algorithm.label_selectors import LabelSelector
 from tests.scheduler.algorithm.nodes import Nodes, node
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -101,3 +102,21 @@ def test_nodes_that_were_asked_before_answer_as_new_ones(seed: int) -> None:
             wanted = _pod(random, -1)
             asked = algorithm.scores(wanted, Nodes(*kept, namespaces=namespaces))
             assert asked == algorithm.scores(wanted, Nodes(*fresh, namespaces=namespaces))
+
+
+def test_more_selectors_than_a_node_counts_for_are_answered_right() -> None:
+    random, info = Random(1), NodeInfo(node("n", allocatable={"pods": "200"}))
+    pods = []
+    for number in range(60):
+        made = _pod(random, number)
+        made["metadata"]["namespace"] = f"space-{number % 20}"
+        made["metadata"]["labels"] = {"app": f"a-{number % 25}"}
+        info.add(made)
+        pods.append(made["metadata"])
+        for _ in range(30):
+            space, app = f"space-{random.randrange(20)}", f"a-{random.randrange(25)}"
+            selector = LabelSelector.of({"matchLabels": {"app": app}})
+            expected = [
+                one for one in pods if one["namespace"] == space and one["labels"]["app"] == app
+            ]
+            assert info.selected(space, selector) == len(expected)
