@@ -35,6 +35,7 @@ _OBSERVING = frozenset(
     {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet"}
     | {"PodDisruptionBudget", "HorizontalPodAutoscaler"}
 )
+_CONTAINERS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 def milestones(obj: Obj) -> frozenset[str]:
@@ -75,9 +76,16 @@ def _pod(obj: Obj, status: Obj) -> Iterator[str]:
     yield f"phase={status.get('phase')}"
     if status.get("reason"):
         yield f"reason={status['reason']}"
-    for kind in ("initContainerStatuses", "containerStatuses"):
+    if status.get("nominatedNodeName"):
+        yield "is promised a place"
+    for kind in _CONTAINERS:
         for container in status.get(kind) or ():
             yield from _container(container)
+
+
+def _node(obj: Obj, _: Obj) -> Iterator[str]:
+    for taint in obj["spec"].get("taints") or ():
+        yield f"tainted {taint['key']}:{taint['effect']}"
 
 
 def _container(status: Obj) -> Iterator[str]:
@@ -152,6 +160,7 @@ def _slice(obj: Obj, _: Obj) -> Iterator[str]:
 
 _MORE: dict[str, Callable[[Obj, Obj], Iterator[str]]] = {
     "Pod": _pod,
+    "Node": _node,
     "Job": _job,
     "Deployment": _deployment,
     "ReplicaSet": _replica_set,

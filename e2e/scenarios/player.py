@@ -12,7 +12,7 @@ import urllib3
 
 from e2e.conformance.endpoint import Answer, Endpoint
 from e2e.scenarios.story import Story
-from e2e.scenarios.watching import Watching, path_of
+from e2e.scenarios.watching import OF_NO_NAMESPACE, Watching, path_of
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ __all__ = ["Played", "play"]
 
 _HANDS = 4
 _LIMIT = 600.0
-_TOGETHER = 16
+_TOGETHER = 20
 _QUIET = 0.5
+_PAUSE = 1.0
 _PATCHES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -44,8 +45,12 @@ class Played:
     done: int = 0
     """How many of its steps are done."""
     busy: bool = False
+    began_at: float = field(default_factory=SYSTEM_CLOCK.monotonic)
+    """When it began; seconds of the monotonic clock."""
     over_at: float | None = None
-    """When it was over; seconds of the monotonic clock."""
+    """When it was over, by the same clock."""
+    judged_at: float = 0.0
+    """When it was last asked whether it has settled."""
     ended: bool = False
     changed: bool = True
 
@@ -79,8 +84,8 @@ def play(
         settled: whether a scenario that is over has no more to show.
         linger: seconds that are waited for it to settle, at most.
         limit: seconds after which all ends, whatever is over by then.
-        together: how many there are at a time: two processors start so many containers without
-            keeping a kubelet from telling of each state.
+        together: how many there are at a time that are not over: two processors start so many
+            containers without keeping a kubelet from telling of each state.
     """
     player = _Player(Endpoint(kubeconfig), settled, linger, together)
     return player.play(sorted(scenarios, key=lambda each: not each.first), limit)
@@ -122,8 +127,9 @@ class _Player:
         later = list(reversed(scenarios))
         while SYSTEM_CLOCK.monotonic() < deadline:
             waiting = [each for each in self._played.values() if not each.ended]
-            while later and len(waiting) < self._together:
-                waiting.append(self._begin(later.pop(), hands))
+            running = sum(each.over_at is None for each in waiting)
+            room = min(self._together - running, len(later))
+            waiting += [self._begin(later.pop(), hands) for _ in range(room)]
             if not waiting:
                 return
             self._take()
@@ -147,11 +153,13 @@ class _Player:
 
     def _advance(self, played: Played, hands: ThreadPoolExecutor) -> None:
         if played.over_at is not None:
-            late = SYSTEM_CLOCK.monotonic() - played.over_at > self._linger
-            if late or (played.changed and self._settled(played)):
+            now = SYSTEM_CLOCK.monotonic()
+            if not played.changed and now - played.judged_at < _PAUSE:
+                return
+            played.changed, played.judged_at = False, now
+            if now - played.over_at > self._linger or self._settled(played):
                 played.ended = True
                 hands.submit(self._clear, played)
-            played.changed = False
             return
         if played.busy or not played.changed or not played.story.set_up:
             return
@@ -170,7 +178,7 @@ class _Player:
         doing.add_done_callback(lambda done: self._told.put(lambda: _done(played, done)))
 
     def _tell(self, change: str, obj: dict[str, Any]) -> None:
-        namespace = obj["metadata"].get("namespace", "")
+        namespace = _namespace_of(obj)
         if namespace in self._played:
             self._told.put(lambda: self._observe(namespace, change, obj))
 
@@ -200,12 +208,16 @@ class _Player:
 
     def _clear(self, played: Played) -> None:
         """Remove what it made; nobody waits for it."""
+        made = [obj for step in played.scenario.steps for obj in step.get("create", ())]
+        if any(obj["kind"] == "Node" for obj in made):
+            # Nobody is there to say that its containers have ended.
+            pods = path_of("pod", played.namespace)
+            self._request("DELETE", pods, {"gracePeriodSeconds": 0})
         self._request("DELETE", f"/api/v1/namespaces/{played.namespace}")
-        for step in played.scenario.steps:
-            for obj in step.get("create", ()):
-                if obj["kind"] == "PersistentVolume":
-                    name = played.scenario.filled(obj, {"ns": played.namespace})["metadata"]["name"]
-                    self._request("DELETE", f"{path_of('persistentvolume', '')}/{name}")
+        for obj in made:
+            if obj["kind"] in OF_NO_NAMESPACE:
+                name = played.scenario.filled(obj, {"ns": played.namespace})["metadata"]["name"]
+                self._request("DELETE", f"{path_of(obj['kind'], '')}/{name}")
 
     def _do(self, namespace: str, step: dict[str, Any], name_of: Callable[[str], str]) -> list[str]:
         if "create" in step:
@@ -229,7 +241,7 @@ class _Player:
                 path = f"{path}/{step['subresource']}"
             kind = _PATCHES[step.get("type", "merge")]
             answer = self._request("PATCH", path, step["body"], content_type=kind)
-        return [f"{verb} {target}: {answer.status}"]
+        return [f"{verb} {target}: {answer.status}".replace(namespace, "<namespace>")]
 
     def _create(self, namespace: str, obj: dict[str, Any]) -> str:
         metadata = obj["metadata"]
@@ -240,6 +252,15 @@ class _Player:
         return f"create {obj['kind'].lower()}/{metadata['name']}: {answer.status}".replace(
             namespace, "<namespace>"
         )
+
+
+def _namespace_of(obj: dict[str, Any]) -> str:
+    """The namespace of the scenario that an object may be of: a node has its name."""
+    about = obj.get("involvedObject") or {}
+    if about.get("kind") == "Node":
+        return str(about.get("name", ""))
+    metadata = obj["metadata"]
+    return str(metadata.get("namespace") or metadata["name"])
 
 
 def _done(played: Played, doing: Future[list[str]]) -> None:

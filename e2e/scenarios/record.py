@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("names", nargs="*", help="the scenarios (default: all)")
     parser.add_argument("--times", type=int, default=6, help="how many runs (default: 6)")
-    parser.add_argument("--together", type=int, default=16, help="how many at a time (default: 16)")
+    parser.add_argument("--together", type=int, default=20, help="how many at a time (default: 20)")
     parser.add_argument(
         "--runs", type=Path, help="a folder that keeps the runs, and has earlier ones"
     )
@@ -41,6 +41,7 @@ def main() -> None:
         )
         took = SYSTEM_CLOCK.monotonic() - began
         sys.stdout.write(f"{took:.0f} s, not over: {', '.join(_open(played)) or 'none'}\n")
+        sys.stdout.write(f"  longest: {', '.join(_longest(played))}\n")
         sys.stdout.flush()
         _keep(arguments.runs, played)
     RECORDINGS.mkdir(exist_ok=True)
@@ -56,6 +57,11 @@ def _never(_: Played) -> bool:
 
 def _open(played: list[Played]) -> list[str]:
     return [f"{each.scenario.name} ({each.missing})" for each in played if each.over_at is None]
+
+
+def _longest(played: list[Played]) -> list[str]:
+    took = {each.scenario.name: (each.over_at or 0) - each.began_at for each in played}
+    return [f"{name} {took[name]:.0f} s" for name in sorted(took, key=took.__getitem__)[:-9:-1]]
 
 
 def _keep(folder: Path, played: list[Played]) -> None:

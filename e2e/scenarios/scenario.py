@@ -14,7 +14,9 @@ A scenario is a YAML mapping, in a namespace of its own:
     - create: [...]                     - create: objects
     over: [pod/web gone]                when all has been seen that matters
 
-`{ns}` is the namespace, `{node}` a node. Long ones are marked `first: true` and begin first.
+`{ns}` is the namespace, `{node}` a node. What is the whole cluster's has the namespace in its name;
+a node that a scenario makes for itself has it as its name. Long ones are marked `first: true` and
+begin first.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Objects are named alike on every cluster: `replicaset/web-1` is the first of a deployment's,
 `pod/web-1-*` is any of its pods. Pods that cannot be told apart share a name: each is an instance.
+The node that a scenario makes for itself is `node/{ns}`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from e2e.scenarios.milestones import Obj, milestones
+from e2e.scenarios.milestones import Obj, count_of, milestones
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +19,7 @@ __all__ = ["GONE", "Instance", "Story"]
 
 GONE = "gone"
 _ANSWERS = "answers/steps"
+_NODE = "node/{ns}"
 _NOISE = frozenset({"serviceaccount/default", "configmap/kube-root-ca.crt"})
 """What each namespace has, whatever happens in it."""
 
@@ -122,7 +124,8 @@ class Story:
         Args:
             wish: `[now] [NUMBER] KIND/NAME MILESTONE[, MILESTONE...]`: that so many instances (one)
                 have seen, or have at present, all of the milestones, a condition with any reason
-                where none is given; `KIND/NAME event TYPE REASON`: that it was told.
+                where none is given, a count of at least so many for `restarts>=2`;
+                `KIND/NAME event TYPE REASON`: that it was told.
         """
         first, _, rest = wish.partition(" ")
         present = first == "now"
@@ -156,6 +159,10 @@ class Story:
 
 def _among(milestones: Iterable[str], wanted: str) -> bool:
     """Whether the milestone is there, whatever its reason where none is wanted."""
+    counted, at_least, number = wanted.partition(">=")
+    if at_least:
+        counts = filter(None, map(count_of, milestones))
+        return any(name == counted and int(number) <= count for name, count in counts)
     return any(each == wanted or each.startswith(f"{wanted} ") for each in milestones)
 
 
@@ -184,6 +191,8 @@ def _numbered(sets: list[Instance]) -> dict[str, int]:
 
 
 def _key(instance: Instance, owners: dict[str, Instance], sets: dict[str, int]) -> str:
+    if instance.kind == "node":
+        return _NODE
     kind, _, owner = instance.owner.partition("/")
     if not kind or kind == "statefulset":
         return f"{instance.kind}/{instance.name}"

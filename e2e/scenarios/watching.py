@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from e2e.conformance.endpoint import Endpoint
 
-__all__ = ["KINDS", "Watching", "path_of"]
+__all__ = ["KINDS", "OF_NO_NAMESPACE", "Watching", "path_of"]
 
 KINDS = {
     "Pod": "/api/v1 pods",
+    "Node": "/api/v1 nodes",
     "Event": "/api/v1 events",
     "ServiceAccount": "/api/v1 serviceaccounts",
     "ConfigMap": "/api/v1 configmaps",
@@ -38,16 +39,23 @@ KINDS = {
 }
 """What is watched: for each kind the path of its group and its plural."""
 
-_UNWATCHED = {"Secret": "/api/v1 secrets", "PersistentVolume": "/api/v1 persistentvolumes"}
+_UNWATCHED = {
+    "Secret": "/api/v1 secrets",
+    "PersistentVolume": "/api/v1 persistentvolumes",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1 priorityclasses",
+}
+OF_NO_NAMESPACE = frozenset({"Node", "PersistentVolume", "PriorityClass"})
+"""Kinds whose objects are the whole cluster's."""
 _PAUSE = 0.2
 _LIFE = 240
 
 
 def path_of(kind: str, namespace: str) -> str:
     """The path of the collection of a kind, in any writing, in a namespace."""
-    known = {name.lower(): place for name, place in (KINDS | _UNWATCHED).items()}
-    group, plural = known[kind.lower()].split()
-    if plural == "persistentvolumes":
+    known = {name.lower(): name for name in KINDS | _UNWATCHED}
+    name = known[kind.lower()]
+    group, plural = (KINDS | _UNWATCHED)[name].split()
+    if name in OF_NO_NAMESPACE:
         return f"{group}/{plural}"
     return f"{group}/namespaces/{namespace}/{plural}"
 
