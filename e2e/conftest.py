@@ -1,13 +1,20 @@
-"""What the embedded cluster does not carry yet: tests that need it run on a real one only."""
+"""What the embedded cluster does not carry yet: tests that need it run on a real one only.
+
+And the nodes that all tests share.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from pytest_kwait import Bench
 
 EMBEDDED_LACKS = {
     "its own registry": "it cannot judge its registry of kinds, which a real server does",
     "images": "it runs no images",
-    "seccomp profiles": "nothing confines its containers",
 }
 """What a test can declare that it needs, and why the embedded cluster has it not."""
 
@@ -33,3 +40,13 @@ def _capable(request: pytest.FixtureRequest) -> None:
     if request.getfixturevalue("kwait_cluster").provider == "embedded":
         reasons = [EMBEDDED_LACKS[need] for need in needed]
         pytest.skip(f"on the embedded cluster: {'; '.join(reasons)}")
+
+
+@pytest.fixture
+def kubelets(kwait: Bench) -> tuple[str, ...]:
+    """The names of the nodes that have a kubelet; those that tests make for themselves have not.
+
+    Theirs have taints, so that nobody else's pods come to them.
+    """
+    nodes = [node for node in kwait.list("nodes") if not node["spec"].get("taints")]
+    return tuple(sorted(node["metadata"]["name"] for node in nodes))

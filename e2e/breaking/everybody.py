@@ -1,4 +1,4 @@
-"""Faults that everybody on a cluster feels, run on one of their own by `test_breaking.py`."""
+"""What everybody on a cluster feels, run on one of their own by `test_breaking.py`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,42 @@ from pytest_kwait import WaitFailed
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait import Bench
     from pytest_kwait.clusters.faults import Faults
+
+    Wait = Callable[..., Any]
+
+WEB = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata:
+      labels: {app: web}
+      annotations: {metrics.kwait.dev/usage: "cpu=%s"}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: c
+        image: busybox:1
+        command: [sleep, "3600"]
+        resources: {requests: {cpu: 100m}}
+"""
+AUTOSCALER = """
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  maxReplicas: 4
+  behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
+  metrics:
+  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}
+"""
 
 
 @pytest.mark.disruptive
@@ -52,3 +86,13 @@ def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Bench, faults: Faults) -> N
     stamps.append(kwait.create(note("b", "now")))
     ahead, now = (one[0]["metadata"]["creationTimestamp"] for one in stamps)
     assert ahead > now
+
+
+def test_an_autoscaler_follows_what_pods_use(kwait: Bench, wait_for_hpa_replicas: Wait) -> None:
+    """With the first pod that says what it uses there is `metrics.k8s.io`, for everybody."""
+    kwait.apply(WEB % "100m", AUTOSCALER)
+    assert wait_for_hpa_replicas("web", 4)["status"]["desiredReplicas"] == 4
+    kwait.wait_for("deployment/web", "jsonpath={.status.readyReplicas}=4")
+    kwait.apply(WEB % "5m")
+    assert wait_for_hpa_replicas("web", 1)["status"]["desiredReplicas"] == 1
+    kwait.wait_for("deployment/web", "jsonpath={.status.replicas}=1")

@@ -215,6 +215,8 @@ class Node:
             "podLogsDir": "/var/lib/kubelet/pod-logs",
             "serializeImagePulls": False,
             "volumePluginDir": "/var/lib/kubelet/volume-plugins",
+            # A minute otherwise, or two: who waits for an eviction waits as long.
+            "volumeStatsAggPeriod": "10s",
         }
 
 

@@ -43,7 +43,6 @@ class Hopeless:
         wait: waits for it, given client and namespace.
         reason: what the message must name.
         grace: how long the state must hold, in the cluster's own seconds.
-        needs: the capability that it needs of a cluster, as `e2e/conftest.py` has them; or none.
     """
 
     title: str
@@ -51,7 +50,6 @@ class Hopeless:
     wait: Wait
     reason: str
     grace: float
-    needs: str = ""
 
 
 def _ready(name: str) -> Wait:
@@ -292,7 +290,6 @@ LASTING = (
         _ready("created"),
         "CreateContainerError: failed to create containerd container",
         LONG,
-        needs="seccomp profiles",
     ),
     Hopeless(
         "CreateContainerConfigError of an init container",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.conftest import EMBEDDED_LACKS
 from pytest_kwait import WaitFailed
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import WaitTimeout
@@ -68,11 +67,9 @@ def held_for(evidence: Mapping[str, Any]) -> float:
 
 def complaints(kwait: Bench, cases: Sequence[Hopeless]) -> dict[str, str]:
     """Let all of them fail at the same time."""
-    embedded = kwait.cluster.provider == "embedded"
-    tried = [case for case in cases if not (embedded and case.needs in EMBEDDED_LACKS)]
-    with ThreadPoolExecutor(len(tried)) as pool:
-        kwait.create(*(obj for case in tried for obj in case.objects))
-        waits = {case.title: pool.submit(complaint, kwait, case) for case in tried}
+    with ThreadPoolExecutor(len(cases)) as pool:
+        kwait.create(*(obj for case in cases for obj in case.objects))
+        waits = {case.title: pool.submit(complaint, kwait, case) for case in cases}
         found = {title: wait.result() for title, wait in waits.items()}
     return {title: text for title, text in found.items() if text}
 

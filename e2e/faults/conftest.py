@@ -33,14 +33,15 @@ if TYPE_CHECKING:
 
     from pytest_kwait import Bench
 
-_SILENCE = 1.0
+_SILENCE = 2.0
+_SETTLING = 1.0
 _EVIDENCE = 0.3
 _PAUSES = Backoff(duration=0.1, factor=2.0, jitter=1.0, steps=38, cap=30.0)
 
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a silent connection count as dead after a second; in earnest that takes 10 to 150 s."""
+    """Let a silent connection count as dead after 2 s; in earnest that takes 10 to 150 s."""
     monkeypatch.setattr(error_policy, "PATIENCE", _SILENCE)
     monkeypatch.setattr(stream, "INACTIVITY", _SILENCE)
     monkeypatch.setattr(pod_info, "PER_HOST", _SILENCE)
@@ -61,7 +62,7 @@ def brisk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick_settling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe a refusal after an outage in a second, not five."""
-    monkeypatch.setattr(outage, "SETTLING", _SILENCE)
+    monkeypatch.setattr(outage, "SETTLING", _SETTLING)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .families import Place
     from .trial import Outcome, Trial, Trials
 
-TIMEOUT = 60.0
+TIMEOUT = 200.0
 OUTAGE = 0.4
 SOON = 15.0
 """Seconds: far less than waits have, and enough for a busy machine."""

@@ -15,7 +15,6 @@ A script is a YAML mapping:
       compare: output | last        how much of what it prints counts: all (default), the last line,
              | sorted | code        all its lines in any order, none
       until: "yes"                  run again until its output has this, blanks aside
-      needs: StatefulSet            where the cluster lacks it, the command is left out
       alone: true                   later reads are run once it has ended
 
 `{ns}` is the namespace, `{id}` a name that is free in the whole cluster, `{node}` a node,
@@ -40,7 +39,7 @@ from e2e.kubectl.printed import normal
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["Outcome", "load", "play"]
@@ -66,23 +65,16 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def play(
-    script: dict[str, Any],
-    kubeconfig: Path,
-    kubectl: Path,
-    folder: Path,
-    *,
-    lacking: Container[str] = (),
+    script: dict[str, Any], kubeconfig: Path, kubectl: Path, folder: Path
 ) -> Iterator[Outcome]:
-    """Run the commands in a namespace of their own; one outcome for each that is run.
+    """Run the commands in a namespace of their own; one outcome for each.
 
     Args:
         script: what `load` has read.
         kubeconfig: the cluster, and as whom.
         kubectl: the program.
         folder: an empty one, which the commands run in.
-        lacking: what the cluster does not have: commands that need it are left out.
     """
-    steps = [step for step in script["steps"] if step.get("needs") not in lacking]
     endpoint = Endpoint(kubeconfig)
     with _namespace(endpoint) as namespace:
         identity = namespace.rpartition("-")[2]
@@ -103,7 +95,7 @@ def play(
 
         try:
             with ThreadPoolExecutor(_TOGETHER) as runners:
-                for group in _groups(steps):
+                for group in _groups(script["steps"]):
                     ended = runners.map(run, group)
                     for step, done in zip(group, ended, strict=True):
                         yield {"run": step["run"]} | _outcome(step, done, shown)

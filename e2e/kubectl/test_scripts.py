@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.conftest import EMBEDDED_LACKS
 from e2e.kubectl.program import find
 from e2e.kubectl.script import load, play
 
@@ -32,15 +31,8 @@ def test_kubectl_prints_what_it_prints_on_a_real_cluster(
     path: Path, kubectl: Path, kwait_cluster: Cluster, tmp_path: Path
 ) -> None:
     recording = path.parent.with_name("recordings") / f"{path.stem}.json"
-    recorded: list[dict[str, Any]] = json.loads(recording.read_text())
-    script = load(path)
-    lacking = EMBEDDED_LACKS if kwait_cluster.provider == "embedded" else {}
-    expected = [
-        outcome
-        for outcome, step in zip(recorded, script["steps"], strict=True)
-        if step.get("needs") not in lacking
-    ]
-    outcomes = list(play(script, kwait_cluster.kubeconfig, kubectl, tmp_path, lacking=lacking))
+    expected: list[dict[str, Any]] = json.loads(recording.read_text())
+    outcomes = play(load(path), kwait_cluster.kubeconfig, kubectl, tmp_path)
     different = [
         f"{wanted}\n{outcome}"
         for outcome, wanted in zip(outcomes, expected, strict=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from e2e.pods.manifest import container, pod
 
-__all__ = ["attachment", "claim", "kept_for", "storage_class", "user", "volume"]
+__all__ = ["attachment", "claim", "kept_for", "storage_class", "user", "volume", "worker"]
 
 
 def volume(name: str, storage_class: str, **spec: Any) -> dict[str, Any]:
@@ -81,3 +81,11 @@ def user(name: str, claim_name: str) -> dict[str, Any]:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim_name}}]
     mounts = [{"name": "data", "mountPath": "/data"}]
     return pod(name, container(volumeMounts=mounts), volumes=volumes)
+
+
+def worker(name: str, claim_name: str, script: str, **spec: Any) -> dict[str, Any]:
+    """Return a pod that runs a script once with a claim's volume at `/data`."""
+    made = user(name, claim_name)
+    made["spec"]["containers"][0]["command"] = ["sh", "-c", script]
+    made["spec"] |= spec
+    return made

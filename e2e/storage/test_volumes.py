@@ -8,7 +8,7 @@ import kubernetes.client
 import pytest
 
 from e2e.raising import raises, times_out
-from e2e.storage.manifest import attachment, claim, kept_for, user, volume
+from e2e.storage.manifest import attachment, claim, kept_for, user, volume, worker
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
@@ -151,6 +151,22 @@ def test_finalizers_and_users(
     kwait.delete("pod/reader")
     assert wait_for_pvc_finalizer("data", PVC_PROTECTION, present=False, timeout="4m") is None
     assert wait_for_persistent_volume_claim_deleted("data", uid) is None
+
+
+def test_data_outlives_the_pod_that_wrote_it(
+    kwait: Bench, unique: str, wait_for_pv_and_pvc: Wait, wait_for_pod_success: Wait
+) -> None:
+    """Whoever mounts the claim next finds it, in a part of the volume too."""
+    node = kwait.cluster.nodes[0]
+    kwait.create(volume(unique, unique), claim("data", unique))
+    wait_for_pv_and_pvc(unique, "data")
+    kwait.create(worker("writer", "data", "echo kept > /data/note", nodeName=node))
+    wait_for_pod_success("writer")
+    kwait.delete("pod/writer")
+
+    kwait.create(worker("reader", "data", "cat /data/note", nodeName=node))
+    wait_for_pod_success("reader")
+    assert kwait.logs("reader") == "kept\n"
 
 
 def test_phases_by_hand(kwait: Bench, unique: str, wait_for_persistent_volume_phase: Wait) -> None:

@@ -74,11 +74,11 @@ def test_three_pods_one_by_one(kwait: Bench, kwait_rolling_update: Callable[...,
     ids=lambda made: made["kind"],
 )
 def test_strictly_each_replacement_is_ready_before_the_next_deletion(
-    kwait: Bench, made: dict[str, Any]
+    kwait: Bench, kubelets: tuple[str, ...], made: dict[str, Any]
 ) -> None:
     """A pod is told by its UID: a stateful set gives the old names to the new ones."""
     target = f"{made['kind']}/web"
-    count = made["spec"].get("replicas") or len(kwait.cluster.nodes)
+    count = made["spec"].get("replicas") or len(kubelets)
     kwait.create(made)
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=count)
     before = {each["metadata"]["uid"] for each in kwait.list("pods")}

@@ -1,0 +1,48 @@
+"""Claims that name no class: the cluster's default one is theirs, if it has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from e2e.raising import raises
+from e2e.storage.manifest import claim, user
+from pytest_kwait import WaitFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Bench
+
+    Wait = Callable[..., Any]
+
+DEFAULT = "storageclass.kubernetes.io/is-default-class"
+
+
+def default_class(kwait: Bench) -> str:
+    """The name of the default class; empty where there is none."""
+    found = [each["metadata"] for each in kwait.list("storageclasses")]
+    marked = [each for each in found if each.get("annotations", {}).get(DEFAULT) == "true"]
+    return str(marked[0]["name"]) if marked else ""
+
+
+def test_a_claim_without_a_class(
+    kwait: Bench,
+    wait_for_pod_ready: Wait,
+    wait_for_persistent_volume_claim_phase: Wait,
+    wait_for_persistent_volume_deleted: Wait,
+) -> None:
+    """As on kind it just works on the embedded cluster; elsewhere the wait says why it does not."""
+    default = default_class(kwait)
+    assert bool(default) or kwait.cluster.provider != "embedded"
+    kwait.create(claim("data", None), user("reader", "data"))
+
+    if not default:
+        with raises(WaitFailed, "it asks for no storage class, and no volume fits it"):
+            wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="4m")
+        return
+    wait_for_pod_ready("reader", timeout="4m")
+    bound = wait_for_persistent_volume_claim_phase("data", "Bound")
+    assert bound["spec"]["storageClassName"] == default
+    kwait.delete("pod/reader")
+    kwait.delete("persistentvolumeclaim/data")
+    wait_for_persistent_volume_deleted(bound["spec"]["volumeName"], timeout="4m")
