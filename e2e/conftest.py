@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pytest_kwait import Bench
 
 EMBEDDED_LACKS = {
-    "its own registry": "it cannot judge its registry of kinds, which a real server does",
     "images": "it runs no images",
 }
 """What a test can declare that it needs, and why the embedded cluster has it not."""
