@@ -60,15 +60,18 @@ def _schema() -> dict[str, Any]:
     }
 
 
-def once_groups_rest(look: Callable[[], T], lost: tuple[type[Exception], ...], text: str = "") -> T:
+def once_groups_rest(
+    look: Callable[[], T], lost: tuple[type[Exception], ...], texts: tuple[str, ...] = ("",)
+) -> T:
     """What a client finds that asks for the kinds of each group in turn.
 
-    It gives up where a group is gone by then: those of other tests' definitions come and go.
+    It gives up where a group is gone by then, or has nobody behind it: those of other tests'
+    definitions and API services come and go.
 
     Args:
         look: what it does.
         lost: what it raises then.
-        text: what that says.
+        texts: what that says, one of them.
     """
     found: list[T] = []
 
@@ -76,7 +79,7 @@ def once_groups_rest(look: Callable[[], T], lost: tuple[type[Exception], ...], t
         try:
             found.append(look())
         except lost as error:
-            if text not in str(error):
+            if not any(text in str(error) for text in texts):
                 raise
             return False
         return True

@@ -31,7 +31,8 @@ def api(kubeconfig: Path, kwait_namespace: str) -> Iterator[Any]:
 
 def knowing_all_kinds(look: Callable[[], T]) -> T:
     """What kr8s finds where it has to know all kinds; a lost group is an error or a warning."""
-    return once_groups_rest(look, (kr8s.ServerError, UserWarning), "404 Not Found")
+    texts = ("404 Not Found", "503 Service Unavailable")
+    return once_groups_rest(look, (kr8s.ServerError, UserWarning), texts)
 
 
 def test_objects(api: Any) -> None:

@@ -1,6 +1,8 @@
 """Scripts: commands in order, each remembered or compared by exit code and normalised output.
 
 Commands that only read and follow each other are run together: what they take is starting kubectl.
+Where the outcomes are known they are run again until they have theirs, for a minute: events and the
+last words of a status come when the cluster has time for them.
 After any other, the next one waits until the workloads' controllers have seen what was changed: two
 changes that they see at once are one revision.
 
@@ -30,6 +32,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -39,7 +42,7 @@ from e2e.kubectl.printed import normal
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 __all__ = ["Outcome", "load", "play"]
@@ -54,6 +57,7 @@ _READS = frozenset(
 _WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets")
 _TOGETHER = 4
 _UNTIL = 240.0
+_SETTLES = 60.0
 _PATIENCE = 400.0
 
 
@@ -65,7 +69,11 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def play(
-    script: dict[str, Any], kubeconfig: Path, kubectl: Path, folder: Path
+    script: dict[str, Any],
+    kubeconfig: Path,
+    kubectl: Path,
+    folder: Path,
+    expected: Sequence[Outcome] = (),
 ) -> Iterator[Outcome]:
     """Run the commands in a namespace of their own; one outcome for each.
 
@@ -74,6 +82,7 @@ def play(
         kubeconfig: the cluster, and as whom.
         kubectl: the program.
         folder: an empty one, which the commands run in.
+        expected: their outcomes, as far as they are known.
     """
     endpoint = Endpoint(kubeconfig)
     with _namespace(endpoint) as namespace:
@@ -90,20 +99,32 @@ def play(
             str(folder): "<folder>",
         }
 
-        def run(step: Step) -> subprocess.CompletedProcess[str]:
-            return _run(step | {"run": _filled(step["run"], names)}, folder, environment)
+        def run(command: str) -> subprocess.CompletedProcess[str]:
+            return _run(_filled(command, names), folder, environment)
+
+        def outcome(step: Step, wanted: Outcome | None) -> Outcome:
+            if not _reads(step["run"]):
+                wanted = None
+            deadline = SYSTEM_CLOCK.monotonic() + (_UNTIL if "until" in step else _SETTLES)
+            while True:
+                done = run(step["run"])
+                found = {"run": step["run"]} | _outcome(step, done, shown)
+                said = " ".join((done.stdout + done.stderr).split())
+                there = step.get("until", "") in said and wanted in (None, found)
+                if there or SYSTEM_CLOCK.monotonic() > deadline:
+                    return found
+                SYSTEM_CLOCK.sleep(0.1)
 
         try:
             with ThreadPoolExecutor(_TOGETHER) as runners:
+                wanted = chain(expected, repeat(None))
                 for group in _groups(script["steps"]):
-                    ended = runners.map(run, group)
-                    for step, done in zip(group, ended, strict=True):
-                        yield {"run": step["run"]} | _outcome(step, done, shown)
+                    yield from runners.map(outcome, group, islice(wanted, len(group)))
                     if not all(_reads(step["run"]) for step in group):
                         _settle(endpoint, namespace)
         finally:
             for command in script.get("finally", ()):
-                run({"run": command})
+                run(command)
 
 
 @contextmanager
@@ -191,24 +212,19 @@ def _reads(command: str) -> bool:
     return first == "kubectl" and rest.partition(" ")[0] in _READS and "\n" not in command
 
 
-def _run(step: Step, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    deadline = SYSTEM_CLOCK.monotonic() + _UNTIL
-    while True:
-        done = subprocess.run(
-            ["/bin/sh", "-c", step["run"]],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_PATIENCE,
-        )
-        late = SYSTEM_CLOCK.monotonic() > deadline
-        said = " ".join((done.stdout + done.stderr).split())
-        if "until" not in step or step["until"] in said or late:
-            return done
-        SYSTEM_CLOCK.sleep(0.1)
+def _run(
+    command: str, folder: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_PATIENCE,
+    )
 
 
 def _filled(text: str, names: dict[str, str]) -> str:

@@ -32,7 +32,7 @@ def test_kubectl_prints_what_it_prints_on_a_real_cluster(
 ) -> None:
     recording = path.parent.with_name("recordings") / f"{path.stem}.json"
     expected: list[dict[str, Any]] = json.loads(recording.read_text())
-    outcomes = play(load(path), kwait_cluster.kubeconfig, kubectl, tmp_path)
+    outcomes = play(load(path), kwait_cluster.kubeconfig, kubectl, tmp_path, expected)
     different = [
         f"{wanted}\n{outcome}"
         for outcome, wanted in zip(outcomes, expected, strict=True)
