@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from pytest_kwait.wait.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pytest_kwait.engine.container_states import ContainerReport
     from pytest_kwait.engine.evidence import Findings, PodReport
     from pytest_kwait.engine.inventory import Inventory
     from pytest_kwait.engine.report import WaitReport
+    from pytest_kwait.engine.timeline import Change
 
 __all__ = ["explain"]
 
@@ -72,12 +73,27 @@ def _timeline(report: WaitReport) -> Iterator[str]:
     if timeline.changes < 2:
         return
     yield "  timeline"
-    for change in timeline.first:
-        yield _one_line(f"  {change.at:8.1f}s  {change.text}")
+    yield from _changes(timeline.first)
     if timeline.left_out:
         yield f"             ... {timeline.left_out} more changes ..."
-    for change in timeline.latest:
-        yield _one_line(f"  {change.at:8.1f}s  {change.text}")
+    yield from _changes(timeline.latest)
+
+
+def _changes(changes: Sequence[Change]) -> Iterator[str]:
+    """A line for each, but one for all that go to and fro between the two before them."""
+    place = 0
+    while place < len(changes):
+        returns = 0
+        while place > 1 and place + returns < len(changes):
+            if changes[place + returns].text != changes[place + returns - 2].text:
+                break
+            returns += 1
+        text = changes[place].text
+        if returns > 1:
+            place += returns - 1
+            text = f"the last of {returns} changes to and fro between these two"
+        yield _one_line(f"  {changes[place].at:8.1f}s  {text}")
+        place += 1
 
 
 def _pods(findings: Findings) -> Iterator[str]:

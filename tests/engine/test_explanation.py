@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from pytest_kwait.engine.condition import ObjectReference
 from pytest_kwait.engine.container_states import ContainerReport
 from pytest_kwait.engine.evidence import EventGroup, Findings, LogTail, PodReport
@@ -198,6 +200,41 @@ def test_lines_are_bounded_in_number_and_width() -> None:
     assert "    and 42 more: 42 Pending" in lines
     assert "    and 22 more kinds of warnings" in lines
     assert "             ... 80 more changes ..." in lines
+
+
+@pytest.mark.parametrize(
+    ("texts", "shown"),
+    [
+        ("aba", ["0.0s  a", "1.0s  b", "2.0s  a"]),
+        (
+            "abab",
+            ["0.0s  a", "1.0s  b", "3.0s  the last of 2 changes to and fro between these two"],
+        ),
+        (
+            "xabababay",
+            [
+                *("0.0s  x", "1.0s  a", "2.0s  b"),
+                "7.0s  the last of 5 changes to and fro between these two",
+                "8.0s  y",
+            ],
+        ),
+        (
+            "ababcdcdc",
+            [
+                *("0.0s  a", "1.0s  b", "3.0s  the last of 2 changes to and fro between these two"),
+                *("4.0s  c", "5.0s  d", "8.0s  the last of 3 changes to and fro between these two"),
+            ],
+        ),
+        ("abcabc", ["0.0s  a", "1.0s  b", "2.0s  c", "3.0s  a", "4.0s  b", "5.0s  c"]),
+    ],
+)
+def test_changes_to_and_fro_take_one_line(texts: str, shown: list[str]) -> None:
+    seen = timeline(*((float(at), text) for at, text in enumerate(texts)))
+    report = WaitReport("job", "finish", False, "", 9.0, 9.0, "watch", timeline=seen)
+    lines = report.render().splitlines()
+    first = lines.index("  timeline") + 1
+    assert [line.strip() for line in lines[first : first + len(shown)]] == shown
+    assert not lines[first + len(shown)].startswith("     ")
 
 
 def hint(*pods: PodReport, **reference: object) -> str:
