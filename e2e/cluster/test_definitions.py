@@ -41,6 +41,13 @@ def test_objects_can_be_made_at_once(
     assert len(kwait.list(f"widgets.{group}")) == 2
 
 
+def test_a_manifest_of_a_kind_that_has_just_been_defined(kwait: Bench, group: str) -> None:
+    """Nobody has waited: discovery does not tell of it yet."""
+    kwait.create(definition(group))
+    kwait.apply({"apiVersion": f"{group}/v2", "kind": "Widget", "metadata": {"name": "early"}})
+    assert [each["metadata"]["name"] for each in kwait.list(f"widgets.{group}")] == ["early"]
+
+
 def test_names_that_another_definition_has(
     kwait: Bench, group: str, wait_for_crd_established: Wait
 ) -> None:

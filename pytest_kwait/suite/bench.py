@@ -108,8 +108,9 @@ class Bench(PodVerbs, WorkloadVerbs):
     def apply(self, *sources: Source) -> Objects:
         """Apply manifests on the server's side, in order; return what the server made of them.
 
-        What follows a CustomResourceDefinition waits until the server serves it. Where one of the
-        same name is being deleted, this waits until that is gone (`pod_client_deletion`, 3
+        What follows a CustomResourceDefinition waits until the server serves it (`crd`, 1 minute),
+        and so does a kind that the server does not know yet, but has a definition of. Where one of
+        the same name is being deleted, this waits until that is gone (`pod_client_deletion`, 3
         minutes), unless the manifest says finalizers: then it is meant for the one that goes.
 
         Args:
@@ -118,14 +119,17 @@ class Bench(PodVerbs, WorkloadVerbs):
         Raises:
             InvalidManifest: a manifest cannot be used; names file, document and line.
             ApiError: refused by the server; a note names the manifest.
-            WaitTimeout: one of the same name is being deleted, and does not go away.
+            WaitFailed: a kind has a definition, which can no longer be established.
+            WaitTimeout: one of the same name is being deleted, and does not go away; or a
+                definition is not served.
         """
         return self._writer.apply(read_manifests(sources, self._folders()))
 
     def create(self, *sources: Source) -> Objects:
         """Create the objects of manifests, in order; return them as the server made them.
 
-        Where one of the same name is being deleted, this waits as `apply` does.
+        Where one of the same name is being deleted, or a kind is not served yet, this waits as
+        `apply` does.
 
         Args:
             *sources: as for `apply`; `metadata.generateName` will do.
@@ -133,7 +137,9 @@ class Bench(PodVerbs, WorkloadVerbs):
         Raises:
             InvalidManifest: a manifest cannot be used; names file, document and line.
             ApiError: refused by the server, or there already; a note names the manifest.
-            WaitTimeout: one of the same name is being deleted, and does not go away.
+            WaitFailed: a kind has a definition, which can no longer be established.
+            WaitTimeout: one of the same name is being deleted, and does not go away; or a
+                definition is not served.
         """
         return self._writer.create(read_manifests(sources, self._folders()))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.api.resource import CUSTOM_RESOURCE_DEFINITIONS
+from pytest_kwait.api.resource import CUSTOM_RESOURCE_DEFINITIONS, split_api_version
 from pytest_kwait.engine.creation import create
 from pytest_kwait.engine.error_policy import retrying
-from pytest_kwait.errors import ApiError, InvalidArgument, WaitTimeout
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.suite.belongings import Belongings
 from pytest_kwait.suite.heartbeat import kind_name
 from pytest_kwait.suite.manifests import Document, InvalidManifest
@@ -67,6 +67,7 @@ class Writer:
         Raises:
             InvalidManifest: an unknown kind, or an object without a name.
             ApiError: refused by the server; a note names the manifest.
+            WaitFailed: a kind's definition is there, and can no longer be established.
             WaitTimeout: one of the same name is being deleted, and does not go away.
         """
         for document in documents:
@@ -80,6 +81,7 @@ class Writer:
         Raises:
             InvalidManifest: an unknown kind.
             ApiError: refused by the server, or there already; a note names the manifest.
+            WaitFailed: a kind's definition is there, and can no longer be established.
             WaitTimeout: one of the same name is being deleted, and does not go away.
         """
         return self._each(documents, self._create)
@@ -125,14 +127,44 @@ class Writer:
         return written
 
     def _resource(self, document: Document) -> Resource:
-        api_version, kind = document.object["apiVersion"], document.object["kind"]
         try:
-            return retrying(
-                lambda deadline: self._session.resolve(kind, api_version, deadline=deadline),
+            return self._resolve(document.object)
+        except InvalidArgument as error:
+            definition = self._definition(document.object)
+            if definition is None:
+                raise InvalidManifest(document.place, str(error)) from None
+        # Discovery tells of a kind some time after its definition says that it is established.
+        try:
+            self._established(definition)
+        except (WaitFailed, WaitTimeout) as error:
+            error.add_note(f"{document.title} of {document.place}")
+            raise
+        return self._resolve(document.object)
+
+    def _resolve(self, obj: dict[str, Any]) -> Resource:
+        return retrying(
+            lambda left: self._session.resolve(obj["kind"], obj["apiVersion"], deadline=left),
+            self._deadline(),
+        )
+
+    def _definition(self, obj: dict[str, Any]) -> str | None:
+        """Return the name of the definition that promises the kind; None as far as one may know."""
+        group, version = split_api_version(obj["apiVersion"])
+        if "." not in group:
+            return None
+        try:
+            found = retrying(
+                lambda left: self._session.list(CUSTOM_RESOURCE_DEFINITIONS, deadline=left),
                 self._deadline(),
             )
-        except InvalidArgument as error:
-            raise InvalidManifest(document.place, str(error)) from None
+        except ApiError:
+            return None
+        for definition in (each.object for each in found.items):
+            spec = definition["spec"]
+            served = {each["name"] for each in spec["versions"] if each["served"]}
+            if (spec["group"], spec["names"]["kind"]) == (group, obj["kind"]) and version in served:
+                return None if _is_going(definition) else str(definition["metadata"]["name"])
+        return None
 
     def _apply(
         self, resource: Resource, obj: dict[str, Any], namespace: str | None

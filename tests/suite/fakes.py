@@ -44,6 +44,8 @@ class FakeTransport:
         self.requests: list[str] = []
         self.refused: dict[tuple[str, str], list[ApiError]] = {}
         self.bare_namespaces = False
+        self.defined: list[Resource] = []
+        """Kinds that discovery tells of beside the built-in ones."""
         self.now: float | None = None
         """What the server tells as its time; None for nothing."""
         self._log = log
@@ -79,7 +81,8 @@ class FakeTransport:
         if errors:
             raise errors.pop(0)
         if path in ("/api", "/apis"):
-            here = [each for each in BUILT_IN.values() if bool(each.group) == (path == "/apis")]
+            kinds = (*BUILT_IN.values(), *self.defined)
+            here = [each for each in kinds if bool(each.group) == (path == "/apis")]
             groups = [_discovered(each) for each in here]
             return self._answer({"kind": "APIGroupDiscoveryList", "items": groups})
         if method == "GET":
