@@ -10,7 +10,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
+from pytest_kwait.scheduler.algorithm.quantities import LONGEST, Quantity, parse_quantity
 
 __all__ = ["canonical_quantity", "rounded_quantity"]
 
@@ -23,6 +23,7 @@ _POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DIGITS = 18
 """How many digits the server reads without arithmetic of any size."""
+_SUFFIX = "unable to parse quantity's suffix"
 _FORM = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
@@ -42,7 +43,12 @@ def canonical_quantity(text: str) -> str:
     whole, rest, suffix = match["whole"] or "0", match["rest"] or "", match["suffix"]
     binary = suffix in _BINARY
     if not binary and suffix not in _POWERS and not _EXPONENT.fullmatch(suffix):
-        raise ValueError("unable to parse quantity's suffix")
+        raise ValueError(_SUFFIX)
+    exponent = "" if suffix in _POWERS or binary else suffix[1:]
+    if len(exponent) > _DIGITS or abs(int(exponent or 0)) > LONGEST:
+        raise ValueError(_SUFFIX)
+    if len(text) > LONGEST:
+        raise ValueError("unable to parse numeric part of quantity")
     if _kept(whole, rest, suffix, binary=binary):
         return text
     number = f"{match['sign']}{whole}.{rest or '0'}{suffix}"

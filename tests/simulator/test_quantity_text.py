@@ -54,3 +54,24 @@ def test_resources_are_rounded_away_from_zero(given: str, written: str) -> None:
 def test_what_is_no_quantity_is_refused(given: str, why: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
         canonical_quantity(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("1e999999999", "unable to parse quantity's suffix"),
+        ("1e-999999999", "unable to parse quantity's suffix"),
+        (f"1e{'9' * 5000}", "unable to parse quantity's suffix"),
+        ("9" * 5000, "unable to parse numeric part of quantity"),
+        (f"0.{'0' * 5000}1", "unable to parse numeric part of quantity"),
+    ],
+)
+def test_quantities_that_nobody_computes_with_are_refused(given: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
+        canonical_quantity(given)
+
+
+def test_long_quantities_are_written() -> None:
+    assert canonical_quantity("9" * 1990) == "9" * 1990
+    assert canonical_quantity("1e1998") == "1e1998"
+    assert rounded_quantity(f"{'9' * 1000}.{'9' * 900}") == f"1{'0' * 982}E"

@@ -13,7 +13,7 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Quantity", "milli_value", "parse_quantity", "sum_quantities", "value"]
+__all__ = ["LONGEST", "Quantity", "milli_value", "parse_quantity", "sum_quantities", "value"]
 
 _Notation = Literal["BinarySI", "DecimalExponent", "DecimalSI"]
 
@@ -26,6 +26,9 @@ _PARTS = re.compile(
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+LONGEST = 2000
+"""How long a text may be, and how large an exponent: enough for all there is, and to compute."""
+
 _NANO = Fraction(1, 10**9)
 
 
@@ -107,7 +110,7 @@ def parse_quantity(text: str | float) -> Quantity:
     Source: apimachinery, api/resource/quantity.go, `ParseQuantity`.
     """
     match = _PARTS.fullmatch(str(text))
-    if match is None:
+    if match is None or len(str(text)) > LONGEST:
         raise InvalidArgument("quantity", text, _VALID)
     sign, number, suffix = match["sign"], match["number"], match["suffix"] or ""
     amount = Fraction(number.rstrip(".") if number.endswith(".") else number)
@@ -117,7 +120,10 @@ def parse_quantity(text: str | float) -> Quantity:
     elif suffix in _DECIMAL:
         amount *= Fraction(10) ** _DECIMAL[suffix]
     else:
-        amount, notation = amount * Fraction(10) ** int(suffix[1:]), "DecimalExponent"
+        exponent = int(suffix[1:])
+        if abs(exponent) > LONGEST:
+            raise InvalidArgument("quantity", text, _VALID)
+        amount, notation = amount * Fraction(10) ** exponent, "DecimalExponent"
     billionths = amount / _NANO
     if billionths.denominator != 1:
         amount = -(-billionths.numerator // billionths.denominator) * _NANO

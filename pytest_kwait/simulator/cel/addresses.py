@@ -8,16 +8,21 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.simulator.cel.cel_values import Own
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["FUNCTIONS"]
 
+_MOST_DIGITS = 18
+"""Of a number that is read; what has more is none."""
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
-def _ip(text: str) -> dict[str, Any]:
+def _ip(text: str) -> Own:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -30,7 +35,7 @@ def _ip(text: str) -> dict[str, Any]:
             raise ValueError(f'IP address "{text}" with zone value is not allowed')
         if address.ipv4_mapped:
             raise ValueError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
-    return {"@type": "IP", "text": str(address)}
+    return Own("IP", text=str(address))
 
 
 def _fault(text: str) -> str:
@@ -43,7 +48,7 @@ def _fault(text: str) -> str:
             return "unexpected character" if field else "IPv4 field must have at least one digit"
         if len(field) > 1 and field[0] == "0":
             return "IPv4 field has octet with leading zero"
-        if int(field) > 255:
+        if len(field) > _MOST_DIGITS or int(field) > 255:
             return "IPv4 field has value >255"
     return "IPv4 address too short" if len(fields) < 4 else "IPv4 address too long"
 
@@ -64,34 +69,34 @@ def _address(value: Any) -> Address:
     return ipaddress.ip_address(value["text"])
 
 
-def _says(question: str) -> Callable[[dict[str, Any]], bool]:
+def _says(question: str) -> Callable[[Own], bool]:
     return lambda value: bool(getattr(_address(value), question))
 
 
-def _link_local(multicast: bool) -> Callable[[dict[str, Any]], bool]:
+def _link_local(multicast: bool) -> Callable[[Own], bool]:
     blocks = ("224.0.0.0/24", "ff02::/16") if multicast else ("169.254.0.0/16", "fe80::/10")
 
-    def check(value: dict[str, Any]) -> bool:
+    def check(value: Own) -> bool:
         return any(_address(value) in ipaddress.ip_network(block) for block in blocks)
 
     return check
 
 
-def _global_unicast(value: dict[str, Any]) -> bool:
+def _global_unicast(value: Own) -> bool:
     address = _address(value)
     if str(address) == "255.255.255.255" or address.is_unspecified or address.is_loopback:
         return False
     return not address.is_multicast and not _link_local(False)(value)
 
 
-def _cidr(text: str) -> dict[str, Any]:
+def _cidr(text: str) -> Own:
     failed = "network address parse error during conversion from string: "
     if why := _prefix_fault(text):
         raise ValueError(f'{failed}{failed}netip.ParsePrefix("{text}"): {why}')
     network = ipaddress.ip_interface(text)
     if isinstance(network, ipaddress.IPv6Interface) and network.ip.ipv4_mapped:
         raise ValueError(f'{failed}IPv4-mapped IPv6 address "{text}" is not allowed')
-    return {"@type": "CIDR", "text": str(network)}
+    return Own("CIDR", text=str(network))
 
 
 def _prefix_fault(text: str) -> str:
@@ -103,7 +108,7 @@ def _prefix_fault(text: str) -> str:
         found = ipaddress.ip_address(address)
     except ValueError:
         return f'ParseAddr("{address}"): {_fault(address)}'
-    if not bits.isdigit() or (len(bits) > 1 and bits[0] == "0"):
+    if not bits.isdigit() or (len(bits) > 1 and bits[0] == "0") or len(bits) > _MOST_DIGITS:
         return f'bad bits after slash: "{bits}"'
     return "" if int(bits) <= found.max_prefixlen else "prefix length out of range"
 
@@ -120,9 +125,9 @@ def _network(value: Any) -> Network:
     return ipaddress.ip_interface(value["text"])
 
 
-def _given(read: Callable[[str], dict[str, Any]], value: Any) -> dict[str, Any]:
+def _given(read: Callable[[str], Own], value: Any) -> Own:
     """What a function was given as a text or as what it says."""
-    if isinstance(value, dict):
+    if isinstance(value, Own):
         return value
     try:
         return read(value)
@@ -158,11 +163,8 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     (".containsIP", ("CIDR", "string"), "bool"): _contains_ip,
     (".containsCIDR", ("CIDR", "CIDR"), "bool"): _contains_cidr,
     (".containsCIDR", ("CIDR", "string"), "bool"): _contains_cidr,
-    (".ip", ("CIDR",), "IP"): lambda value: {"@type": "IP", "text": str(_network(value).ip)},
-    (".masked", ("CIDR",), "CIDR"): lambda value: {
-        "@type": "CIDR",
-        "text": str(_network(value).network),
-    },
+    (".ip", ("CIDR",), "IP"): lambda value: Own("IP", text=str(_network(value).ip)),
+    (".masked", ("CIDR",), "CIDR"): lambda value: Own("CIDR", text=str(_network(value).network)),
     (".prefixLength", ("CIDR",), "int"): lambda value: _network(value).network.prefixlen,
 }
 """By name, types taken and type given."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.simulator.cel.cel_values import Own
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,43 +22,43 @@ DECIDES: ContextVar[Callable[[dict[str, Any]], tuple[bool, str]]] = ContextVar("
 """What tells whether what a check asks for is allowed, and why."""
 
 
-def authorizer_of(user: dict[str, Any], resource: dict[str, str]) -> dict[str, Any]:
+def authorizer_of(user: dict[str, Any], resource: dict[str, str]) -> Own:
     """The variable `authorizer`.
 
     Args:
         user: who makes the request.
         resource: what it is made on.
     """
-    own = {"@type": "ResourceCheck", "user": user, **resource}
-    return {"@type": "Authorizer", "user": user, "requestResource": own}
+    own = Own("ResourceCheck", user=user, **resource)
+    return Own("Authorizer", user=user, requestResource=own)
 
 
-def _with(kind: str, field: str) -> Callable[[dict[str, Any], str], dict[str, Any]]:
-    def narrowed(value: dict[str, Any], given: str) -> dict[str, Any]:
+def _with(kind: str, field: str) -> Callable[[Own, str], Own]:
+    def narrowed(value: Own, given: str) -> Own:
         kept = {key: one for key, one in value.items() if key != "requestResource"}
-        return {**kept, "@type": kind, field: given}
+        return Own(kind, **{**kept, field: given})
 
     return narrowed
 
 
-def _path(value: dict[str, Any], path: str) -> dict[str, Any]:
+def _path(value: Own, path: str) -> Own:
     if not path:
         raise ValueError("path must not be empty")
     return _with("PathCheck", "path")(value, path)
 
 
-def _account(_: dict[str, Any], namespace: str, name: str) -> dict[str, Any]:
+def _account(_: Own, namespace: str, name: str) -> Own:
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     user = {
         "name": f"system:serviceaccount:{namespace}:{name}",
         "groups": [*groups, "system:authenticated"],
     }
-    return {"@type": "Authorizer", "user": user}
+    return Own("Authorizer", user=user)
 
 
-def _check(value: dict[str, Any], verb: str) -> dict[str, Any]:
+def _check(value: Own, verb: str) -> Own:
     allowed, reason = DECIDES.get()({**value, "verb": verb})
-    return {"@type": "Decision", "allowed": allowed, "reason": reason}
+    return Own("Decision", allowed=allowed, reason=reason)
 
 
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {

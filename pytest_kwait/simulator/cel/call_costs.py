@@ -1,7 +1,7 @@
 """What calls of functions cost, the language's and Kubernetes' own.
 
-Source: github.com/google/cel-go checker/cost.go, func functionCost; k8s.io/apiserver
-pkg/cel/library/cost.go, func EstimateCallCost.
+Source: github.com/google/cel-go checker/cost.go, func functionCost, ext/{lists,sets}.go;
+k8s.io/apiserver pkg/cel/library/cost.go, func EstimateCallCost.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.simulator.cel.cel_values import Uint
 from pytest_kwait.simulator.cel.cost_sizes import NOTHING, UNBOUNDED, UNKNOWN, Span, fixed
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ _NOMINAL = frozenset(
         "errored",
     ]
 )
+_LISTS = frozenset(
+    ["@sortByAssociatedKeys", "distinct", "flatten", "lists.range", "reverse", "slice", "sort"]
+)
+_SETS = {"sets.contains": 1.0, "sets.equivalent": 2.0, "sets.intersects": 1.0}
+_MAKES_LIST = 11
 _PARSED = frozenset(["cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"])
 _AGGREGATES = frozenset(["isSorted", "sum", "max", "min", "indexOF", "lastIndexOF"])
 _SAME_SIZE = frozenset(["lowerAscii", "upperAscii", "substring", "trim"])
@@ -148,6 +154,11 @@ def _own(
     """The cost of Kubernetes' own functions and of some of the language's."""
     if function == "check":
         return CallCost(fixed(350_000))
+    if function in _LISTS:
+        return _of_lists(function, target, arguments)
+    if function in _SETS and len(arguments) == 2:
+        one, two = (argument.size_or_unknown for argument in arguments)
+        return CallCost(one.times(two).by(_SETS[function]).plus(fixed(1)))
     if function in _NOMINAL or (function == "ip" and target is not None):
         return CallCost(fixed(1))
     if function in _AGGREGATES and target is not None:
@@ -186,6 +197,39 @@ def _own(
         if compared is not None and compared.name in _CHEAP_EQUALITY:
             return CallCost(fixed(1))
     return None
+
+
+def _of_lists(function: str, target: Argument | None, arguments: list[Argument]) -> CallCost | None:
+    """The cost of what makes a list: its size, or of what is compared to make it."""
+    size, factor = UNKNOWN if target is None else target.size_or_unknown, 1.0
+    match function:
+        case "lists.range" if arguments:
+            size = fixed(_whole(arguments[0], UNBOUNDED))
+        case "slice" if len(arguments) == 2:
+            size = fixed((_whole(arguments[1], size.most) - _whole(arguments[0], 0)) % 2**64)
+        case "flatten" if arguments:
+            factor = float(_whole(arguments[0], UNBOUNDED))
+        case "distinct" | "sort":
+            kind = target.items[0] if target is not None and target.items else ""
+            size, factor = size.times(size), _compared(function, kind)
+        case "@sortByAssociatedKeys" if arguments:
+            keys = arguments[0]
+            kind = keys.items[0] if keys.items else ""
+            size, factor = keys.size_or_unknown, _compared("sort", kind)
+            size = size.times(size)
+    return CallCost(size.by(factor).plus(fixed(_MAKES_LIST)), size)
+
+
+def _compared(function: str, kind: str) -> float:
+    return 2 + _TRAVERSAL if function == "sort" and kind in ("string", "bytes") else 2.0
+
+
+def _whole(argument: Argument, otherwise: int) -> int:
+    """The number that an argument is written as; where it is computed, what else is to be taken."""
+    value = argument.node.value if argument.node.kind == "literal" else None
+    if not isinstance(value, int) or isinstance(value, bool | Uint):
+        return otherwise
+    return max(value, 0)
 
 
 def _of_text(function: str, target: Argument, arguments: list[Argument]) -> CallCost | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.call_prices import price_of
+from pytest_kwait.simulator.cel.call_prices import PAID_AFTER, price_of
 from pytest_kwait.simulator.cel.calls import function_of
 from pytest_kwait.simulator.cel.cel_values import NO_OVERLOAD, Failure, Optional
 from pytest_kwait.simulator.cel.plans import Frame, Plan
@@ -42,6 +42,7 @@ _CHEAP: dict[str, Callable[[Any, Any], bool]] = {
 def call(name: str, plans: list[Plan]) -> Step:
     """A call of a function, a member's own value first."""
     steps, function, price = [plan.step for plan in plans], function_of(name), price_of(name)
+    after = name in PAID_AFTER
     if len(steps) == 2:
         return pair(name, steps[0], steps[1])
 
@@ -54,8 +55,11 @@ def call(name: str, plans: list[Plan]) -> Step:
                 if len(values) == len(steps):
                     frame.pay(1)
                 return value
+        if not after:
+            frame.pay(price(values, None))
         found = function(values)
-        frame.pay(price(values, found))
+        if after:
+            frame.pay(price(values, found))
         return found
 
     return run
@@ -64,7 +68,7 @@ def call(name: str, plans: list[Plan]) -> Step:
 def pair(name: str, first: Step, second: Step, *, free: bool = False) -> Step:
     """A call with two values: the second is computed even if there is no first."""
     function, price, cheap = function_of(name), price_of(name), _CHEAP.get(name)
-    adds = name == "_+_"
+    adds, after = name == "_+_", name in PAID_AFTER
 
     def run(frame: Frame) -> Any:
         one, two = first(frame), second(frame)
@@ -79,8 +83,10 @@ def pair(name: str, first: Step, second: Step, *, free: bool = False) -> Step:
             one.extend(two)
             return one
         wrong = one if kind is Failure else two if type(two) is Failure else None
+        if not free and not after:
+            frame.pay(price([one, two], None))
         found = function([one, two]) if wrong is None else wrong
-        if not free:
+        if after:
             frame.pay(price([one, two], found))
         return found
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_kwait.simulator.cel.cel_values import OWN_NAMES, kind_of, size_of
 
-__all__ = ["Price", "price_of"]
+__all__ = ["PAID_AFTER", "Price", "price_of"]
 
 _TRAVERSAL, _REGEX, _MAKES_LIST = 0.1, 0.25, 11
 _REQUIREMENT = 50
@@ -42,6 +42,10 @@ _TRAVERSED = frozenset(
 
 _AGGREGATES = frozenset({"indexOf", "isSorted", "lastIndexOf", "max", "min", "sum"})
 _OWN = frozenset(OWN_NAMES)
+
+
+PAID_AFTER = frozenset({"join", "reverse", "slice"})
+"""What costs as much as it gives; all else is paid first: what is too dear is not done."""
 
 
 def _by(size: int, factor: float) -> int:
@@ -123,8 +127,13 @@ def _made(_: list[Any], result: Any) -> int:
     return _MAKES_LIST + size_of(result)
 
 
+def _counted(values: list[Any], _: Any) -> int:
+    return _MAKES_LIST + (max(values[0], 0) if isinstance(values[0], int) else 1)
+
+
 def _flattened(values: list[Any], _: Any) -> int:
-    return _MAKES_LIST + size_of(values[0]) * (values[1] if len(values) > 1 else 1)
+    depth = values[1] if len(values) > 1 and isinstance(values[1], int) else 1
+    return _MAKES_LIST + size_of(values[0]) * depth
 
 
 def _conversion(kind: type) -> Price:
@@ -156,7 +165,7 @@ _PRICES: dict[str, Price] = {
     "ip.isCanonical": _twice,
     "join": lambda _, result: _by(size_of(result), 2 * _TRAVERSAL),
     "labelSelector": _selector,
-    "lists.range": _made,
+    "lists.range": _counted,
     "matches": _search,
     "replace": _twice,
     "reverse": _made,

@@ -1,8 +1,8 @@
 """The values that expressions work with.
 
-Most are Python's own: `bool`, `int`, `float`, `str`, `bytes`, `list`, `dict` and None. Kubernetes'
-own types are maps with the field `@type`, which says what they are. An error is a value too: it is
-handed on until something can do without it (`true || 1 / 0 == 1`).
+Most are Python's own: `bool`, `int`, `float`, `str`, `bytes`, `list`, `dict` and None; `Own` are
+Kubernetes'. An error is a value too: it is handed on until something can do without it
+(`true || 1 / 0 == 1`).
 
 Source: github.com/google/cel-go common/types; k8s.io/apiserver pkg/cel/common/
 valuesunstructured.go.
@@ -22,6 +22,7 @@ __all__ = [
     "Failure",
     "KeyedList",
     "Optional",
+    "Own",
     "SetList",
     "TypeName",
     "Uint",
@@ -55,6 +56,16 @@ class Failure:
 
 
 NO_OVERLOAD = Failure("no such overload")
+
+
+class Own(dict[str, Any]):
+    """A value of one of Kubernetes' own types: which one, and what it consists of."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str, **parts: Any) -> None:
+        super().__init__(parts)
+        self.kind = kind
 
 
 class Uint(int):
@@ -164,7 +175,7 @@ def equal(one: Any, two: Any) -> bool:
             return False
         return all(equal(left, right) for left, right in zip(one, two, strict=True))
     if isinstance(one, dict):
-        if not isinstance(two, dict) or len(one) != len(two):
+        if kind_of(one) != kind_of(two) or len(one) != len(two):
             return False
         return all(key in two and equal(value, two[key]) for key, value in one.items())
     if isinstance(one, Optional) and isinstance(two, Optional):
@@ -178,27 +189,26 @@ def size_of(value: Any) -> int:
     """How big a value counts as: the characters of a text, the items of a container, or one."""
     if isinstance(value, Optional):
         return size_of(value.value) if value.there else 1
-    if isinstance(value, dict) and "@type" in value:
+    if isinstance(value, Own):
         return _own_size(value)
     if isinstance(value, str | bytes | list | dict) and not isinstance(value, TypeName):
         return len(value)
     return 1
 
 
-def _own_size(value: dict[str, Any]) -> int:
-    kind = value["@type"]
+def _own_size(value: Own) -> int:
     text: str = value.get("text", "")
-    if kind == "IP":
+    if value.kind == "IP":
         return 16 if ":" in text else 4
-    if kind == "CIDR":
+    if value.kind == "CIDR":
         return -(-int(text.rpartition("/")[2]) // 8)
-    return len(value["name"]) if kind == "Format" else 1
+    return len(value["name"]) if value.kind == "Format" else 1
 
 
 def kind_of(value: Any) -> str:
     """The kind that a value has in the types of functions, such as `int` or `Quantity`."""
     if isinstance(value, dict):
-        return str(value.get("@type", "map"))
+        return value.kind if isinstance(value, Own) else "map"
     return _KINDS.get(type(value), "list" if isinstance(value, list) else "dyn")
 
 

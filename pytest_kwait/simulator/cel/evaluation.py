@@ -20,7 +20,7 @@ from pytest_kwait.simulator.cel.call_plans import (
     pair,
 )
 from pytest_kwait.simulator.cel.calls import CALLS
-from pytest_kwait.simulator.cel.cel_values import NO_OVERLOAD, Failure, Optional, kind_of
+from pytest_kwait.simulator.cel.cel_values import NO_OVERLOAD, Failure, Optional, Own, kind_of
 from pytest_kwait.simulator.cel.operators import CONVERSIONS
 from pytest_kwait.simulator.cel.plans import (
     CALL_LIMIT,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cel.checked_trees import Node
     from pytest_kwait.simulator.cel.plans import Step
 
-__all__ = ["planned"]
+__all__ = ["planned", "planning_fault"]
 
 _LIST, _MAP = 10, 30
 _KINDS = {"string": "String", "int": "Int", "bool": "Bool", "double": "Double", "null": "Null"}
@@ -61,6 +61,16 @@ def planned(node: Node) -> Plan:
         case "call":
             return _call(node)
     return constant(NO_OVERLOAD)
+
+
+def planning_fault(node: Node) -> str:
+    """Why there is no plan on a real server: a constant cannot be converted; empty if it can."""
+    parts = node.parts if node.target is None else [node.target, *node.parts]
+    for part in parts:
+        if fault := planning_fault(part):
+            return fault
+    known = _call(node).constant if node.kind == "call" else None
+    return known[0].text if known is not None and isinstance(known[0], Failure) else ""
 
 
 # -- what stands below a value
@@ -149,10 +159,13 @@ def _map(node: Node) -> Plan:
                     why = f"cannot initialize optional entry '{key_text(key)}' from non-optional"
                     return Failure(f"{why} value {key_text(value)}")
                 if not value.there:
-                    made.pop(key, None)
                     continue
                 value = value.value
-            made[key] = value
+            try:
+                made[key] = value
+            except TypeError:
+                # A list or a map, of a type that was not known before.
+                return NO_OVERLOAD
         return made
 
     return _folded(items, step)
@@ -168,7 +181,7 @@ def _loop(node: Node) -> Plan:
         if isinstance(container, Failure):
             return container
         items: list[Any]
-        if isinstance(container, dict):
+        if isinstance(container, dict) and not isinstance(container, Own):
             items = [*container.items()] if pairs else [*container]
         elif isinstance(container, list):
             items = [*enumerate(container)] if pairs else container

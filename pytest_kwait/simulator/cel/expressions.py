@@ -16,7 +16,7 @@ from cel_expr_python import cel
 
 from pytest_kwait.simulator.cel.cel_values import Failure
 from pytest_kwait.simulator.cel.checked_trees import read_parsed
-from pytest_kwait.simulator.cel.evaluation import planned
+from pytest_kwait.simulator.cel.evaluation import planned, planning_fault
 from pytest_kwait.simulator.cel.literals import literal_faults, may_have_literals
 from pytest_kwait.simulator.cel.own_functions import (
     STAND_INS,
@@ -69,6 +69,8 @@ _MISFIT = re.compile(
     r"(ERROR: <input>:\d+:)(\d+)(: found no matching overload for )'([\w.]+)' applied to "
     r"'\(([^\n]*)\)'(\n \| [^\n]*)"
 )
+_FOUND = re.compile(r"^(?:[A-Z_]+: )?ERROR: .*$", re.M)
+_KNOWN = re.compile(r"google\.protobuf\.(Duration|Timestamp)")
 _TEXT = re.compile(r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 _FOLLOWS = re.compile(
     r"\n?ERROR: <input>:\d+:\d+: expression of type '\*error\*' [^\n]*\n[^\n]*\n \| \.*\^"
@@ -147,7 +149,13 @@ class Expression:
             parsed = _parser().compile(text, disable_check=True).serialize()
         except RuntimeError as error:
             raise Invalid(_compile_text(str(error))) from None
-        self._step = planned(read_parsed(parsed)).step
+        self._tree = read_parsed(parsed)
+        self._step = planned(self._tree).step
+
+    @property
+    def planning_fault(self) -> str:
+        """Why a real server would not run it at all; empty if it would."""
+        return planning_fault(self._tree)
 
     def evaluate(self, values: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Its value.
@@ -270,6 +278,7 @@ def _compile_text(text: str) -> str:
     """What the compiler says, as Kubernetes' compiler says it."""
     text = _STANDING.sub(lambda found: _NAMED[found[0]], text)
     text = _NO_FIELDS.sub(r"type \1 does not support field selection", _FOLLOWS.sub("", text))
+    text = _FOUND.sub(lambda line: _KNOWN.sub(lambda name: name[1].lower(), line[0]), text)
     text = _MISFIT.sub(_member, text)
     return _DOTTED.sub(_first_name, _IN_STRUCT.sub(r"\1", _CODE.sub("", text)))
 

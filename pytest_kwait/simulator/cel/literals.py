@@ -1,4 +1,4 @@
-"""Literals that can never be what the function they are given to makes of them.
+"""Literals that can never be what the function they are given to makes of them, or do not fit.
 
 Source: github.com/google/cel-go cel/validator.go; k8s.io/apiserver pkg/cel/environment/base.go.
 """
@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.cel.checked_trees import read_positions, read_tree
+from pytest_kwait.simulator.cel.literal_types import type_faults
 from pytest_kwait.simulator.cel.moments import read_duration, read_moment
 from pytest_kwait.simulator.go_regexp import pattern_fault
 
@@ -26,11 +27,11 @@ _WRONG: dict[str, Callable[[str], bool]] = {
 }
 """By function, which for patterns is a member: whether a literal is wrong for it."""
 
-_CALLED = re.compile(rf"\b(?:{'|'.join(_WRONG)})\s*\(")
+_CALLED = re.compile(rf"\b(?:{'|'.join(_WRONG)})\s*\(|[\[{{]")
 
 
 def may_have_literals(text: str) -> bool:
-    """Whether an expression calls what literals are looked at for."""
+    """Whether an expression may have literals that are looked at: of lists, maps, or arguments."""
     return _CALLED.search(text) is not None
 
 
@@ -42,7 +43,10 @@ def literal_faults(text: str, checked: bytes) -> str:
         checked: what the checker made of it, as a message.
     """
     wrong: dict[int, str] = {}
-    for node in _calls(read_tree(checked).root):
+    tree = read_tree(checked)
+    for node, why in type_faults(tree):
+        wrong.setdefault(node.number, why)
+    for node in _calls(tree.root):
         for literal in node.parts[-1:]:
             value = literal.value
             if literal.kind == "literal" and isinstance(value, str) and _WRONG[node.name](value):

@@ -23,6 +23,7 @@ _UNITS = {
     "μs": 1000,
     "ns": 1,
 }
+_MOST_DIGITS = 19
 _PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION = re.compile(rf"([-+]?)((?:{_PART})+|0)", re.ASCII)
 _MOMENT = re.compile(
@@ -120,9 +121,13 @@ def read_duration(text: str) -> Duration | None:
     total = 0
     for number, unit in re.findall(_PART, found[2]):
         whole, _, rest = number.partition(".")
+        whole, rest = whole.lstrip("0"), rest[:_MOST_DIGITS]
+        if len(whole) > _MOST_DIGITS:
+            return None
         part = int(rest or 0) * _UNITS[unit] // 10 ** len(rest)
         total += int(whole or 0) * _UNITS[unit] + part
-    return Duration(-total if found[1] == "-" else total)
+    total = -total if found[1] == "-" else total
+    return Duration(total) if -(2**63) <= total < 2**63 else None
 
 
 def read_moment(text: str) -> Moment | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.cel_values import NONE, Optional
+from pytest_kwait.simulator.cel.cel_values import NONE, Optional, Own
 from pytest_kwait.simulator.cel.urls import url_fault
 from pytest_kwait.simulator.custom_resources.formats import fits
 from pytest_kwait.simulator.formats import (
@@ -62,20 +62,20 @@ _FORMATS: dict[str, tuple[Callable[[str], list[str]], int]] = {
 """What holds a text to it and says why it does not fit, and how long its pattern counts as."""
 
 
-def _made(name: str) -> dict[str, Any]:
-    return {"@type": "Format", "name": name, "pattern": _FORMATS[name][1]}
+def _made(name: str) -> Own:
+    return Own("Format", name=name, pattern=_FORMATS[name][1])
 
 
 def _named(name: str) -> Optional:
     return Optional(_made(name)) if name in _FORMATS else NONE
 
 
-def _validate(found: dict[str, Any], text: str) -> Optional:
+def _validate(found: Own, text: str) -> Optional:
     texts = _FORMATS[found["name"]][0](text)
     return Optional(texts) if texts else NONE
 
 
-def _constant(name: str) -> Callable[[], dict[str, Any]]:
+def _constant(name: str) -> Callable[[], Own]:
     return lambda: _made(name)
 
 

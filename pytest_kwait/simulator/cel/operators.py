@@ -34,6 +34,7 @@ _COMPARED = frozenset({"bool", "string", "bytes", "duration", "timestamp"})
 _INT_MIN, _INT_MAX, _UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 _NANOS = 1_000_000_000
+_MOST_DIGITS = 20
 
 
 def _integer(value: int) -> Any:
@@ -45,7 +46,7 @@ def _unsigned(value: int) -> Any:
 
 
 def _span(nanos: int) -> Any:
-    return Duration(nanos) if _INT_MIN <= nanos <= _INT_MAX else Failure("duration overflow")
+    return Duration(nanos) if _INT_MIN <= nanos <= _INT_MAX else Failure("integer overflow")
 
 
 def _moment(nanos: int, offset: int) -> Any:
@@ -208,6 +209,14 @@ def _misfit(value: Any, wanted: str) -> Failure:
     return Failure(f"type conversion error from '{type_name(value)}' to '{wanted}'")
 
 
+def _digits(text: str, form: str) -> int | None:
+    """The number that a text writes; None for none, or for one of more digits than any has."""
+    if not re.fullmatch(form, text) or len(text.lstrip("+-").lstrip("0")) > _MOST_DIGITS:
+        return None
+    sign = "-" if text.startswith("-") else ""
+    return int(sign + (text.lstrip("+-").lstrip("0") or "0"))
+
+
 def _to_int(value: Any) -> Any:
     match kind_of(value):
         case "int" | "uint":
@@ -217,9 +226,10 @@ def _to_int(value: Any) -> Any:
                 return Failure("integer overflow")
             return int(value)
         case "string":
-            if not re.fullmatch(r"[-+]?[0-9]+", value) or _integer(int(value)) != int(value):
+            number = _digits(value, r"[-+]?[0-9]+")
+            if number is None or not _INT_MIN <= number <= _INT_MAX:
                 return _misfit(value, "int")
-            return int(value)
+            return number
         case "timestamp":
             return value.nanos // _NANOS
         case "duration":
@@ -236,9 +246,10 @@ def _to_uint(value: Any) -> Any:
                 return Failure("unsigned integer overflow")
             return Uint(value)
         case "string":
-            if not re.fullmatch(r"[0-9]+", value) or int(value) > _UINT_MAX:
+            number = _digits(value, r"[0-9]+")
+            if number is None or number > _UINT_MAX:
                 return _misfit(value, "uint")
-            return Uint(value)
+            return Uint(number)
     return Failure(f"no such overload: uint({type_name(value)})")
 
 
@@ -248,9 +259,13 @@ def _to_double(value: Any) -> Any:
     if kind_of(value) != "string":
         return Failure(f"no such overload: double({type_name(value)})")
     try:
-        return float(value) if value == value.strip() and value else _misfit(value, "double")
+        number = float(value) if value == value.strip() and value else None
     except ValueError:
+        number = None
+    # Beyond all numbers is another thing than without end.
+    if number is None or (math.isinf(number) and any(sign.isdigit() for sign in value)):
         return _misfit(value, "double")
+    return number
 
 
 def _to_text(value: Any) -> Any:

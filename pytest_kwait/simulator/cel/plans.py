@@ -5,6 +5,7 @@ Source: github.com/google/cel-go interpreter/{attributes,runtimecost}.go.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.simulator.cel.cel_values import (
@@ -160,8 +161,8 @@ def _under(value: Any, key: Any) -> Any:
     if isinstance(value, list):
         if not is_number(key):
             return Failure(f"unsupported index type '{kind_of(key)}' in list")
-        if key != int(key):
-            return Failure(f"unsupported index value {key} in list")
+        if not math.isfinite(key) or key != int(key):
+            return Failure(f"unsupported index value {key_text(key)} in list")
         at = int(key)
         return value[at] if 0 <= at < len(value) else Failure(f"index out of bounds: {at}")
     return Failure(f"no such key: {key_text(key)}")

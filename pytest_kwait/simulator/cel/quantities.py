@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
+from pytest_kwait.simulator.cel.cel_values import Own
 from pytest_kwait.simulator.quantity_text import canonical_quantity
 
 if TYPE_CHECKING:
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS"]
 
 
-def _quantity(text: str) -> dict[str, Any]:
+def _quantity(text: str) -> Own:
     canonical_quantity(text)
     return _made(parse_quantity(text).amount)
 
 
-def _made(amount: Fraction) -> dict[str, Any]:
-    return {"@type": "Quantity", "amount": str(amount)}
+def _made(amount: Fraction) -> Own:
+    return Own("Quantity", amount=amount)
 
 
 def _amount(quantity: Any) -> Fraction:
-    return Fraction(quantity["amount"] if isinstance(quantity, dict) else quantity)
+    return Fraction(quantity["amount"] if isinstance(quantity, Own) else quantity)
 
 
 def _is_quantity(text: str) -> bool:
@@ -58,11 +59,11 @@ def _compare(left: Any, right: Any) -> int:
     return _sign(_made(_amount(left) - _amount(right)))
 
 
-def _add(left: Any, right: Any) -> dict[str, Any]:
+def _add(left: Any, right: Any) -> Own:
     return _made(_amount(left) + _amount(right))
 
 
-def _subtract(left: Any, right: Any) -> dict[str, Any]:
+def _subtract(left: Any, right: Any) -> Own:
     return _made(_amount(left) - _amount(right))
 
 

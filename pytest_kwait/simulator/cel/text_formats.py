@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.cel.cel_values import Failure, Uint, kind_of, type_name
 from pytest_kwait.simulator.cel.operators import CONVERSIONS, double_text
 
-__all__ = ["formatted"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["SHOWN", "clauses", "formatted"]
 
 _CLAUSE = re.compile(r"%(?:%|(\.\d+)?(.))", re.S)
 _RAISED = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
-_SHOWN = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+SHOWN = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+_MOST_PLACES = 1100
 _ENDLESS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def clauses(text: str) -> Iterator[str | None]:
+    """What a text has places for, by the letters of its clauses; None where it ends within one."""
+    for found in _CLAUSE.finditer(text):
+        if found[0] != "%%":
+            yield found[2]
+    if text.replace("%%", "").endswith("%"):
+        yield None
 
 
 def formatted(text: str, values: list[Any]) -> str | Failure:
@@ -41,7 +54,8 @@ def formatted(text: str, values: list[Any]) -> str | Failure:
 
 
 def _clause(value: Any, clause: str, precision: str | None) -> str:
-    places = int(precision[1:]) if precision else 6
+    # No number has more places than that.
+    places = min(int(precision[1:][:9]), _MOST_PLACES) if precision else 6
     match clause:
         case "s":
             return _text(value)
@@ -124,4 +138,4 @@ def _text(value: Any, *, inside: bool = False) -> str:
             entries = ((_text(key, inside=True), item) for key, item in value.items())
             shown = sorted(entries, key=lambda entry: entry[0])
             return f"{{{', '.join(f'{key}:{_text(item, inside=True)}' for key, item in shown)}}}"
-    raise _refused(f"string clause can only be used on {_SHOWN}", value)
+    raise _refused(f"string clause can only be used on {SHOWN}", value)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlsplit
+
+from pytest_kwait.simulator.cel.cel_values import Own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS", "url_fault"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//([^/?#]*)")
+_PORT = re.compile(r"(:[0-9]*)?")
+_WITH_PORT = re.compile(r":[0-9]*$")
 _NO_HOST = re.compile(r"[ \\^`{|}]")
 
 
@@ -31,31 +37,53 @@ def url_fault(text: str) -> str:
         return f"parse {shown}: missing protocol scheme"
     if scheme is None and not text.startswith("/"):
         return f"parse {shown}: invalid URI for request"
-    host = urlsplit(text).netloc.rpartition("@")[2]
-    if odd := _NO_HOST.search(host):
-        return f"parse {shown}: invalid character {json.dumps(odd[0])} in host name"
-    try:
-        port = urlsplit(text).port
-    except ValueError:
-        return f'parse {shown}: invalid port "{host[host.rfind(":") :]}" after host'
-    del port
+    fault = _host_fault(_host(text))
+    return f"parse {shown}: {fault}" if fault else ""
+
+
+def _host(text: str) -> str:
+    """Host and port, as they stand there."""
+    found = _AUTHORITY.match(text)
+    return found[1].rpartition("@")[2] if found else ""
+
+
+def _host_fault(host: str) -> str:
+    name, bracket, rest = host.rpartition("]")
+    if host.startswith("["):
+        if not bracket:
+            return "missing ']' in host"
+        name = name[1:]
+    else:
+        name, colon, port = host.rpartition(":")
+        name, rest = (name, colon + port) if colon else (host, "")
+    if not _PORT.fullmatch(rest):
+        return f'invalid port "{rest}" after host'
+    if odd := _NO_HOST.search(name):
+        return f"invalid character {json.dumps(odd[0])} in host name"
+    if bracket and host.startswith("["):
+        try:
+            ip_address(name)
+        except ValueError:
+            return f'invalid host: ParseAddr("{name}"): unable to parse IP'
     return ""
 
 
-def _url(text: str) -> dict[str, Any]:
+def _url(text: str) -> Own:
     if fault := url_fault(text):
         raise ValueError(f"URL parse error during conversion from string: {fault}")
-    split = urlsplit(text)
-    port = str(split.port) if split.port is not None else ""
-    return {
-        "@type": "URL",
-        "scheme": split.scheme,
-        "host": split.netloc.rpartition("@")[2],
-        "hostname": split.hostname or "",
-        "port": port,
-        "path": quote(split.path, safe="/%:@!$&'()*+,;=~-._"),
-        "query": parse_qs(split.query, keep_blank_values=True),
-    }
+    host = _host(text)
+    # What is no host in brackets has been refused; the rest does not depend on it.
+    split = urlsplit(text.replace(f"//{host}", "//host", 1) if host else text)
+    name, _, port = host.rpartition(":") if _WITH_PORT.search(host) else (host, "", "")
+    return Own(
+        "URL",
+        scheme=split.scheme,
+        host=host,
+        hostname=name.strip("[]"),
+        port=port,
+        path=quote(split.path, safe="/%:@!$&'()*+,;=~-._"),
+        query=parse_qs(split.query, keep_blank_values=True),
+    )
 
 
 def _is_url(text: str) -> bool:
@@ -66,7 +94,7 @@ def _is_url(text: str) -> bool:
     return True
 
 
-def _part(name: str) -> Callable[[dict[str, Any]], Any]:
+def _part(name: str) -> Callable[[Own], Any]:
     return lambda url: url[name]
 
 

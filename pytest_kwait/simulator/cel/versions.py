@@ -9,43 +9,53 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.simulator.cel.cel_values import Own
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["FUNCTIONS"]
 
 _SIGNS = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
+_MOST_DIGITS = 20
 _LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?((?:[-+].*)?)", re.S)
 
 
-def _semver(text: str, loose: bool = False) -> dict[str, Any]:
+def _semver(text: str, loose: bool = False) -> Own:
     if loose and (found := _LOOSE.fullmatch(text)):
-        text = ".".join(str(int(part or 0)) for part in found.groups()[:3]) + found[4]
+        numbers = (part.lstrip("0") or "0" if part else "0" for part in found.groups()[:3])
+        text = ".".join(numbers) + found[4]
     parts = text.split(".", 2)
     if len(parts) < 3:
         raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
     rest, plus, build = parts[2].partition("+")
     patch, dash, before = rest.partition("-")
-    numbers = []
+    found_numbers = []
     for name, part in (("Major", parts[0]), ("Minor", parts[1]), ("Patch", patch)):
         if not re.fullmatch("[0-9]*", part):
             shown = json.dumps(part, ensure_ascii=False)
             raise ValueError(f"Invalid character(s) found in {name.lower()} number {shown}")
         if len(part) > 1 and part.startswith("0"):
             raise ValueError(f'{name} number must not contain leading zeroes "{part}"')
-        if not part or int(part) >= 2**64:
-            why = "value out of range" if part else "invalid syntax"
-            raise ValueError(f'strconv.ParseUint: parsing "{part}": {why}')
-        numbers.append(int(part))
+        found_numbers.append(_number(part))
     early = before.split(".") if dash else []
     for part in early:
         _check_part(part, "Prerelease", "prerelease")
         if part.isdigit() and len(part) > 1 and part.startswith("0"):
             why = "Numeric PreRelease version must not contain leading zeroes"
             raise ValueError(f'{why} "{part}"')
+        if part.isdigit():
+            _number(part)
     for part in build.split(".") if plus else ():
         _check_part(part, "Build meta data", "build meta data")
-    return {"@type": "Semver", "numbers": numbers, "before": early}
+    return Own("Semver", numbers=found_numbers, before=early)
+
+
+def _number(digits: str) -> int:
+    if not digits or len(digits) > _MOST_DIGITS or int(digits) >= 2**64:
+        why = "value out of range" if digits else "invalid syntax"
+        raise ValueError(f'strconv.ParseUint: parsing "{digits}": {why}')
+    return int(digits)
 
 
 def _check_part(part: str, name: str, inside: str) -> None:

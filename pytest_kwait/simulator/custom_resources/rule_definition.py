@@ -88,7 +88,11 @@ def _errors(
         yield invalid_struct(f"{at}.rule", printed_rule(rule), why)
         message = ""
     else:
-        if found.result == "BOOL":
+        if found.result == "BOOL" and (fault := found.planning_fault):
+            why = f"program instantiation failed: {fault}"
+            yield invalid_struct(f"{at}.rule", printed_rule(rule), why)
+            message = ""
+        elif found.result == "BOOL":
             yield from costs.errors("rule", f"{at}.rule", found)
         else:
             why = "cel expression must evaluate to a bool"

@@ -83,3 +83,36 @@ def test_rules_count_as_often_as_there_may_be_values(schema: Obj, cheap: bool) -
     rule = {"rule": "self.contains('abcdefghijkl')"}
     inner = {**TEXT, "maxLength": 100, "x-kubernetes-validations": [rule]}
     assert (errors({**schema, below: inner}) == []) is cheap
+
+
+@pytest.mark.parametrize(
+    ("rule", "factor"),
+    [
+        ("self.slice(0, 2).size() < 9", ""),
+        ("self.slice(1, 0).size() < 9", "more than 100"),
+        ("self.distinct() == self", "5.0"),
+        ("self.sort() == self", "5.3"),
+        ("self.sortBy(x, x.size()) == self", "5.0"),
+        ("self.sortBy(x, x) == self", "5.3"),
+        ("sets.contains(self, self)", "2.5"),
+        ("sets.intersects(self, ['a'])", ""),
+        ("sets.equivalent(self, self)", "5.0"),
+        ("self.reverse() == self", ""),
+        ("[self].flatten(2).size() < 9", ""),
+        ("[self].flatten(self.size()).size() < 9", "more than 100"),
+        ("lists.range(20000000).size() < 2", "2.0"),
+        ("lists.range(self.size()).size() < 2", "more than 100"),
+    ],
+)
+def test_functions_of_lists_cost_what_they_make_and_compare(rule: str, factor: str) -> None:
+    found = errors(listed(rule, maxItems=5000))
+    assert bool(found) == bool(factor), found
+    if factor:
+        assert f"estimated rule cost exceeds budget by factor of {factor}x" in found[0]
+
+
+def test_a_constant_that_cannot_be_converted_is_refused() -> None:
+    (found,) = errors(listed("int('x') == 1", maxItems=5))
+    assert found.endswith(
+        ": program instantiation failed: type conversion error from 'string' to 'int'"
+    )

@@ -1,0 +1,140 @@
+"""Literals whose types do not fit: items of a list that differ, what a text has no place for.
+
+Source: github.com/google/cel-go cel/validator.go, func homogeneousAggregateLiteralValidator;
+ext/formatting.go, func stringFormatChecker; checker/format.go, func FormatCELType.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.cel.text_formats import SHOWN, clauses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.cel.checked_trees import CheckedTree, Node, Type
+
+__all__ = ["type_faults", "type_text"]
+
+_TEXTS = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null", "string"}
+    | {"timestamp", "uint"}
+)
+_NUMBERS = frozenset({"dyn", "int", "uint"})
+_WANTED = {
+    "s": (_TEXTS, f"string clause can only be used on {SHOWN}"),
+    "d": (_NUMBERS, "decimal clause can only be used on integers"),
+    "f": (frozenset({"double", "dyn", "string"}), "fixed-point clause can only be used on doubles"),
+    "e": (frozenset({"double", "dyn", "string"}), "scientific clause can only be used on doubles"),
+    "b": (_NUMBERS | {"bool"}, "only integers and bools can be formatted as binary"),
+    "x": (
+        _NUMBERS | {"bytes", "string"},
+        "only integers, byte buffers, and strings can be formatted as hex",
+    ),
+    "o": (_NUMBERS, "octal clause can only be used on integers"),
+}
+"""By clause: which kinds it takes, and what is said of others."""
+
+_OWN_NAMES = {
+    "null": "null_type",
+    "duration": "google.protobuf.Duration",
+    "timestamp": "google.protobuf.Timestamp",
+}
+
+
+def type_faults(tree: CheckedTree) -> Iterator[tuple[Node, str]]:
+    """What is wrong, and with which part of an expression.
+
+    Args:
+        tree: the expression, as the checker has it.
+    """
+    yield from _faults(tree.root, tree, formatted=False)
+
+
+def _faults(node: Node, tree: CheckedTree, *, formatted: bool) -> Iterator[tuple[Node, str]]:
+    called = node.kind == "call" and node.name == "format"
+    if called and node.target is not None:
+        yield from _format_faults(node, node.target, tree)
+    if not formatted and node.kind == "list":
+        yield from _unlike(tree, node.parts, node.optional)
+    if not formatted and node.kind == "map":
+        yield from _unlike(tree, node.parts[::2], every=True)
+        yield from _unlike(tree, node.parts[1::2], node.optional, every=True)
+    for part in (*(() if node.target is None else (node.target,)), *node.parts):
+        yield from _faults(part, tree, formatted=formatted or called)
+
+
+def _unlike(
+    tree: CheckedTree,
+    parts: list[Node],
+    optional: frozenset[int] = frozenset(),
+    *,
+    every: bool = False,
+) -> Iterator[tuple[Node, str]]:
+    """The parts that are not of the first one's type; of a list only the first that is not."""
+    first: Type | None = None
+    for place, part in enumerate(parts):
+        kind = tree.types.get(part.number)
+        if kind is not None and place in optional and kind.of:
+            kind = kind.of[0]
+        if kind is None:
+            return
+        if first is None:
+            first = kind
+        elif kind != first:
+            yield part, f"expected type '{type_text(first)}' but found '{type_text(kind)}'"
+            if not every:
+                return
+
+
+def type_text(kind: Type) -> str:
+    """A type as errors show it."""
+    own = kind.name or kind.kind
+    return f"{own}({', '.join(map(type_text, kind.of))})" if kind.of else own
+
+
+def _format_faults(node: Node, text: Node, tree: CheckedTree) -> Iterator[tuple[Node, str]]:
+    if text.kind != "literal" or not isinstance(text.value, str):
+        return
+    if len(node.parts) != 1 or node.parts[0].kind != "list":
+        return
+    items, count = node.parts[0].parts, 0
+    for clause in clauses(text.value):
+        if clause is None:
+            yield node, "unexpected end of string"
+            return
+        if count >= len(items):
+            yield node, f"index {count} out of range"
+            return
+        wanted = _WANTED.get(clause.lower() if clause == "X" else clause)
+        if wanted is None:
+            why = f'unrecognized formatting clause "{clause}"'
+            yield node, f"could not parse formatting clause: {why}"
+            return
+        wrong = _misfit(items[count], wanted[0], tree, within=clause == "s")
+        if wrong is not None:
+            given = _given(tree.types.get(wrong.number))
+            yield wrong, f"error during formatting: {wanted[1]}, was given {given}"
+            return
+        count += 1
+    if count < len(items):
+        given = f"(expected {count}, got {len(items)})"
+        yield node, f"too many arguments supplied to string.format {given}"
+
+
+def _misfit(node: Node, kinds: frozenset[str], tree: CheckedTree, *, within: bool) -> Node | None:
+    """The part of an argument that is of no such kind; what lists and maps have counts as well."""
+    kind = tree.types.get(node.number)
+    if kind is not None and kind.kind not in kinds:
+        return node
+    for part in node.parts if within and node.kind in ("list", "map") else ():
+        if (wrong := _misfit(part, kinds, tree, within=True)) is not None:
+            return wrong
+    return None
+
+
+def _given(kind: Type | None) -> str:
+    if kind is None:
+        return "dyn"
+    return kind.name or _OWN_NAMES.get(kind.kind, kind.kind)
