@@ -327,7 +327,7 @@ def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
         parts = tail.split(".")
         if not all(part.isascii() and part.isdigit() for part in parts):
             return None
-        tail = ".".join(str(int(part)) for part in parts)
+        tail = ".".join(part.lstrip("0") or "0" for part in parts)
     if "%" in value:
         return None
     try:

@@ -1,18 +1,18 @@
 """Whole numbers as Go reads them: ASCII digits alone, within 64 bits, and its texts for others.
 
-Source: Go's strconv.ParseInt and strconv.ParseUint.
+Source: Go's strconv.ParseInt, strconv.ParseUint and strconv.Atoi.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["parse_int", "parse_uint"]
+__all__ = ["atoi", "parse_int", "parse_uint"]
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _UINT = re.compile(r"[0-9]+")
-_DIGITS = 40
-"""Longer than any number in range; beyond, the text is not even converted."""
+_DIGITS = 20
+"""No number in range has more, zeros before it aside; more are not even converted."""
 
 
 def parse_int(text: str) -> int:
@@ -33,9 +33,20 @@ def parse_uint(text: str) -> int:
     return _parsed("ParseUint", text, _UINT, 0, 2**64 - 1)
 
 
+def atoi(text: str) -> int:
+    """The same as `parse_int`, in another function's name.
+
+    Raises:
+        ValueError: it spells none that has 64 bits; the text is Go's.
+    """
+    return _parsed("Atoi", text, _INT, -(2**63), 2**63 - 1)
+
+
 def _parsed(reader: str, text: str, form: re.Pattern[str], least: int, most: int) -> int:
     if form.fullmatch(text) is None:
         raise ValueError(f'strconv.{reader}: parsing "{text}": invalid syntax')
-    if len(text) > _DIGITS or not least <= (number := int(text)) <= most:
+    digits = text.lstrip("+-").lstrip("0")
+    number = int(digits[: _DIGITS + 1] or 0) * (-1 if text.startswith("-") else 1)
+    if not least <= number <= most:
         raise ValueError(f'strconv.{reader}: parsing "{text}": value out of range')
     return number

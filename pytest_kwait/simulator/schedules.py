@@ -11,6 +11,8 @@ import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from pytest_kwait.simulator.go_numbers import atoi
+
 __all__ = ["Every", "Schedule", "parse_schedule", "schedule_problem", "time_zone_texts"]
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -44,6 +46,7 @@ _UNITS = {
     "ns": 1e-9,
 }
 _AMOUNT = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_PART = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]+)"
 _DURATION = re.compile(rf"[-+]?(?:0|(?:{_AMOUNT.pattern})+)", re.ASCII)
 _EVERY = "@every "
 _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
@@ -155,12 +158,16 @@ def schedule_problem(schedule: str) -> str:
 
 def _duration(text: str) -> float:
     """Return the seconds of a duration as Go spells it."""
+    why = f'time: invalid duration "{text}"'
     if _DURATION.fullmatch(text):
         seconds = sum(float(one[1]) * _UNITS[one[2]] for one in _AMOUNT.finditer(text))
-        return -seconds if text.startswith("-") else seconds
-    why = f'time: invalid duration "{text}"'
-    if re.fullmatch(r"[-+]?[0-9]+\.?[0-9]*", text):
+        if seconds * 10**9 < _INT64:
+            return -seconds if text.startswith("-") else seconds
+    elif re.fullmatch(r"[-+]?[0-9]+\.?[0-9]*", text):
         why = f'time: missing unit in duration "{text}"'
+    elif re.fullmatch(rf"[-+]?(?:{_PART})+", text):
+        unit = next(one[1] for one in re.finditer(_PART, text) if one[1] not in _UNITS)
+        why = f'time: unknown unit "{unit}" in duration "{text}"'
     raise ValueError(f"failed to parse duration {_EVERY}{text}: {why}")
 
 
@@ -205,13 +212,10 @@ def _range(part: str, low: int, high: int, names: dict[str, int]) -> tuple[range
 def _number(text: str, names: dict[str, int]) -> int:
     if text.lower() in names:
         return names[text.lower()]
-    if not re.fullmatch(r"[-+]?[0-9]+", text):
-        why = f'strconv.Atoi: parsing "{text}": invalid syntax'
-        raise ValueError(f"failed to parse int from {text}: {why}")
-    number = int(text)
-    if abs(number) >= _INT64:
-        why = f'strconv.Atoi: parsing "{text}": value out of range'
-        raise ValueError(f"failed to parse int from {text}: {why}")
+    try:
+        number = atoi(text)
+    except ValueError as error:
+        raise ValueError(f"failed to parse int from {text}: {error}") from None
     if number < 0:
         raise ValueError(f"negative number ({number}) not allowed: {text}")
     return number

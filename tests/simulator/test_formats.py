@@ -91,6 +91,8 @@ def test_what_has_the_form(texts: Callable[[str], list[str]], values: list[str])
     ("texts", "value", "found"),
     [
         (formats.dns_label_texts, "a.b", ["must not contain dots"]),
+        (formats.ip_texts, f"{'9' * 5000}.1.1.1", [IP]),
+        (formats.ip_texts, f"{'0' * 5000}1.2.3.4", ["must not have leading 0s"]),
         (formats.dns_label_texts, "A" * 64, ["must be no more than 63 characters", LABEL]),
         (formats.dns_label_texts, "", [LABEL]),
         (

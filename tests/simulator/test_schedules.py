@@ -7,6 +7,8 @@ import pytest
 
 from pytest_kwait.simulator.schedules import parse_schedule
 
+MANY = "9" * 5000
+
 
 def _times(text: str, start: str, count: int = 3, zone: str = "UTC") -> list[str]:
     schedule = parse_schedule(text, ZoneInfo(zone))
@@ -69,6 +71,18 @@ def test_the_times_of_a_schedule(text: str, zone: str, start: str, times: list[s
         ("@every 5", 'failed to parse duration @every 5: time: missing unit in duration "5"'),
         ("TZ=No/Where @daily", "provided bad location No/Where: unknown time zone No/Where"),
         ("@every x", 'failed to parse duration @every x: time: invalid duration "x"'),
+        (
+            "@every 1e9h",
+            'failed to parse duration @every 1e9h: time: unknown unit "e" in duration "1e9h"',
+        ),
+        (
+            f"@every {MANY}s",
+            f'failed to parse duration @every {MANY}s: time: invalid duration "{MANY}s"',
+        ),
+        (
+            f"*/{MANY} * * * *",
+            f'failed to parse int from {MANY}: strconv.Atoi: parsing "{MANY}": value out of range',
+        ),
     ],
 )
 def test_what_is_no_schedule(text: str, why: str) -> None:

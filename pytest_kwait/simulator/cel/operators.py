@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.cel.cel_values import (
@@ -24,6 +23,7 @@ from pytest_kwait.simulator.cel.cel_values import (
     type_name,
 )
 from pytest_kwait.simulator.cel.moments import Duration, Moment, read_duration, read_moment
+from pytest_kwait.simulator.go_numbers import parse_int, parse_uint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,6 @@ _COMPARED = frozenset({"bool", "string", "bytes", "duration", "timestamp"})
 _INT_MIN, _INT_MAX, _UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 _NANOS = 1_000_000_000
-_MOST_DIGITS = 20
 
 
 def _integer(value: int) -> Any:
@@ -209,12 +208,11 @@ def _misfit(value: Any, wanted: str) -> Failure:
     return Failure(f"type conversion error from '{type_name(value)}' to '{wanted}'")
 
 
-def _digits(text: str, form: str) -> int | None:
-    """The number that a text writes; None for none, or for one of more digits than any has."""
-    if not re.fullmatch(form, text) or len(text.lstrip("+-").lstrip("0")) > _MOST_DIGITS:
-        return None
-    sign = "-" if text.startswith("-") else ""
-    return int(sign + (text.lstrip("+-").lstrip("0") or "0"))
+def _spelled(read: Callable[[str], int], text: str, wanted: str) -> Any:
+    try:
+        return read(text)
+    except ValueError:
+        return _misfit(text, wanted)
 
 
 def _to_int(value: Any) -> Any:
@@ -226,10 +224,7 @@ def _to_int(value: Any) -> Any:
                 return Failure("integer overflow")
             return int(value)
         case "string":
-            number = _digits(value, r"[-+]?[0-9]+")
-            if number is None or not _INT_MIN <= number <= _INT_MAX:
-                return _misfit(value, "int")
-            return number
+            return _spelled(parse_int, value, "int")
         case "timestamp":
             return value.nanos // _NANOS
         case "duration":
@@ -246,10 +241,8 @@ def _to_uint(value: Any) -> Any:
                 return Failure("unsigned integer overflow")
             return Uint(value)
         case "string":
-            number = _digits(value, r"[0-9]+")
-            if number is None or number > _UINT_MAX:
-                return _misfit(value, "uint")
-            return Uint(number)
+            found = _spelled(parse_uint, value, "uint")
+            return found if isinstance(found, Failure) else Uint(found)
     return Failure(f"no such overload: uint({type_name(value)})")
 
 

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.cel.cel_values import Own
+from pytest_kwait.simulator.go_numbers import parse_uint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,27 +18,26 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS"]
 
 _SIGNS = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
-_MOST_DIGITS = 20
 _LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?((?:[-+].*)?)", re.S)
 
 
 def _semver(text: str, loose: bool = False) -> Own:
     if loose and (found := _LOOSE.fullmatch(text)):
-        numbers = (part.lstrip("0") or "0" if part else "0" for part in found.groups()[:3])
-        text = ".".join(numbers) + found[4]
+        plain = ((part or "0").lstrip("0") or "0" for part in found.groups()[:3])
+        text = ".".join(plain) + found[4]
     parts = text.split(".", 2)
     if len(parts) < 3:
         raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
     rest, plus, build = parts[2].partition("+")
     patch, dash, before = rest.partition("-")
-    found_numbers = []
+    numbers = []
     for name, part in (("Major", parts[0]), ("Minor", parts[1]), ("Patch", patch)):
         if not re.fullmatch("[0-9]*", part):
             shown = json.dumps(part, ensure_ascii=False)
             raise ValueError(f"Invalid character(s) found in {name.lower()} number {shown}")
         if len(part) > 1 and part.startswith("0"):
             raise ValueError(f'{name} number must not contain leading zeroes "{part}"')
-        found_numbers.append(_number(part))
+        numbers.append(parse_uint(part))
     early = before.split(".") if dash else []
     for part in early:
         _check_part(part, "Prerelease", "prerelease")
@@ -45,17 +45,10 @@ def _semver(text: str, loose: bool = False) -> Own:
             why = "Numeric PreRelease version must not contain leading zeroes"
             raise ValueError(f'{why} "{part}"')
         if part.isdigit():
-            _number(part)
+            parse_uint(part)
     for part in build.split(".") if plus else ():
         _check_part(part, "Build meta data", "build meta data")
-    return Own("Semver", numbers=found_numbers, before=early)
-
-
-def _number(digits: str) -> int:
-    if not digits or len(digits) > _MOST_DIGITS or int(digits) >= 2**64:
-        why = "value out of range" if digits else "invalid syntax"
-        raise ValueError(f'strconv.ParseUint: parsing "{digits}": {why}')
-    return int(digits)
+    return Own("Semver", numbers=numbers, before=early)
 
 
 def _check_part(part: str, name: str, inside: str) -> None:

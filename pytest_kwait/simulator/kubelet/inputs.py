@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ __all__ = [
     "each_input",
     "error",
     "input_of",
+    "longest_number",
     "options",
     "out",
     "read_all",
@@ -43,6 +45,11 @@ def out(text: str) -> Write:
 def error(text: str) -> Write:
     """A line to stderr."""
     return Write(2, f"{text}\n".encode(errors="surrogateescape"))
+
+
+def longest_number(words: list[str]) -> str:
+    """The digits of a command line that are no number of any size, as they are the most."""
+    return max(re.findall("[0-9]+", " ".join(words[1:])), key=len, default="")
 
 
 def options(

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.files import File, FileFault, Folder
-from pytest_kwait.simulator.kubelet.inputs import UsageFault, error
+from pytest_kwait.simulator.kubelet.inputs import UsageFault, error, longest_number
 from pytest_kwait.simulator.kubelet.processes import Process, Surroundings, Write, WriteFault
 from pytest_kwait.simulator.kubelet.programs import APPLETS, UNSIMULATED, is_busybox_program
 
@@ -91,6 +91,9 @@ def run_program(
         return 1
     except FileFault as fault_of_a_file:
         yield error(f"{name}: {fault_of_a_file}")
+        return 1
+    except (OverflowError, ValueError):
+        yield error(f"{name}: invalid number '{longest_number(argv)}'")
         return 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.go_numbers import atoi
 from pytest_kwait.simulator.kubelet.files import File, Folder, Link
 from pytest_kwait.simulator.kubelet.inputs import error, out
 from pytest_kwait.simulator.kubelet.patterns_basic import basic_expression
@@ -160,7 +161,10 @@ class _Test:
 def _integer(text: str) -> int:
     if not re.fullmatch(r"\s*[-+]?\d+\s*", text, re.ASCII):
         raise _Fault(f"{text}: bad number")
-    return int(text[:60])
+    try:
+        return atoi(text.strip())
+    except ValueError:
+        raise _Fault(f"{text}: out of range") from None
 
 
 def test(around: Surroundings, args: list[str]) -> Process:

@@ -21,23 +21,29 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILTINS", "SPECIAL"]
 
+_MOST_DIGITS = 19
 _KEYWORDS = frozenset(
     "! case do done elif else esac fi for function if in then until while { }".split()  # noqa: SIM905
 )
+
+
+def _code(digits: str) -> int:
+    """What an exit code amounts to; 0 for what is beyond all numbers."""
+    return int(digits) % 256 if len(digits.lstrip("0")) < _MOST_DIGITS else 0
 
 
 def _exit(shell: ShellState, args: list[str]) -> Process:
     if args and not args[0].isdigit():
         yield shell.complaint(f"Illegal number: {args[0]}", "exit")
         raise Exit(2)
-    raise Exit(int(args[0]) % 256 if args else shell.status)
+    raise Exit(_code(args[0]) if args else shell.status)
 
 
 def _return(shell: ShellState, args: list[str]) -> Process:
     if args and not args[0].isdigit():
         yield shell.complaint(f"Illegal number: {args[0]}", "return")
         raise Exit(2)
-    raise Return(int(args[0]) % 256 if args else shell.status)
+    raise Return(_code(args[0]) if args else shell.status)
 
 
 def _loop_word(word: str) -> Callable[[ShellState, list[str]], Process]:

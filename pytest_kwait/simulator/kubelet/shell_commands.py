@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.kubelet.inputs import longest_number
 from pytest_kwait.simulator.kubelet.launching import run_program
 from pytest_kwait.simulator.kubelet.processes import Call, Effect, Process, Write
 from pytest_kwait.simulator.kubelet.shell_builtins import BUILTINS, SPECIAL
@@ -85,7 +86,11 @@ class ShellCommands(ShellProcesses):
             return
         builtin = BUILTINS.get(words[0])
         if builtin is not None:
-            self.status = yield from builtin(self, words[1:])
+            try:
+                self.status = yield from builtin(self, words[1:])
+            except (OverflowError, ValueError):
+                yield self.complaint(f"Illegal number: {longest_number(words)}", words[0])
+                self.status = 2
         else:
             self.status = yield from self.call(words)
 

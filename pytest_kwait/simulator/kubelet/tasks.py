@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SIGNALS", "ForkFault", "Interrupted", "Task", "Tasks"]
 
+_log = logging.getLogger(__name__)
 _FULL = "No space left on device"
 
 # Steps that one process may do before others have their turn.
@@ -281,6 +283,12 @@ class Tasks:
             return not task.stack
         except RecursionError:
             task.signalled = SIGNALS["SEGV"]
+            task.doom = 128 + task.signalled
+            effect = STEP
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            # Whatever a script has come upon here, it is its process that ends by it.
+            _log.warning("%s (process %d) of a container ends", task.name, task.pid, exc_info=True)
+            task.signalled = SIGNALS["ABRT"]
             task.doom = 128 + task.signalled
             effect = STEP
         finally:

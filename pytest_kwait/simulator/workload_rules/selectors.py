@@ -91,7 +91,7 @@ def check_percent(value: int | str, at: str, found: Findings) -> None:
 def percent_of(value: int | str) -> int:
     """The number, of things or of percent; 0 for what is neither."""
     if isinstance(value, str):
-        return int(value[:-1]) if not percent_texts(value) else 0
+        return 0 if percent_texts(value) else int(value[:-1].lstrip("0")[:_DIGITS] or 0)
     return value
 
 
@@ -102,3 +102,5 @@ def check_not_more_than_all(value: int | str, at: str, found: Findings) -> None:
 
 
 _ALL = 100
+_DIGITS = 18
+"""Of a number that is read: what has more is more than all, however it goes on."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from pytest_kwait.simulator.kubelet import memory
+from pytest_kwait.simulator.kubelet import memory, programs_plain
 from pytest_kwait.simulator.kubelet.container_log import ContainerLog, logs_of
 from pytest_kwait.simulator.kubelet.memory import machine_of
+from pytest_kwait.simulator.kubelet.processes import Step
 from tests.simulator.kubelet.container_room import Room, taken
 from tests.simulator.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.kubelet.processes import Process, Surroundings
 
 TOO_DEEP = b"sh: syntax error: nested more than 60 levels deep\n"
 
@@ -252,3 +258,51 @@ def test_many_words_are_read_in_turns() -> None:
     )
     room.container.kill()
     assert machine_of(room.clock).held == 0
+
+
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("head -n {} /etc/hostname", "head: invalid number '{}'\n1\n"),
+        ("tail -c +{} /etc/hostname", "tail: invalid number '{}'\n1\n"),
+        ("cut -c {} /etc/hostname", "cut: invalid number '{}'\n1\n"),
+        ("dd if=/dev/null of=/dev/null count={}", "dd: invalid number '{}'\n1\n"),
+        ("test {} -gt 1", "sh: {}: out of range\n2\n"),
+        ("[ 1 -lt -{} ]", "sh: -{}: out of range\n2\n"),
+        ("shift {}", "sh: shift: line 0: Illegal number: {}\n2\n"),
+        ("for i in 1; do break {}; done", "sh: break: line 0: Illegal number: {}\n2\n"),
+        ("wait {}", "sh: wait: line 0: Illegal number: {}\n2\n"),
+    ],
+)
+def test_numbers_of_any_length_are_none(script: str, said: str) -> None:
+    room = Room("sh", "-c", "sleep 3600")
+    session = room.run("sh", "-c", f"{script.format(DIGITS)} 2>&1; echo $?; echo on")
+    room.clock.advance(5)
+    assert taken(session)[1].decode() == f"{said.format(DIGITS)}on\n"
+
+
+@pytest.mark.parametrize("script", ["exit {}", "f() {{ return {}; }}; f; exit $?"])
+def test_an_exit_code_of_any_length_ends_a_shell(script: str) -> None:
+    room = Room("sh", "-c", f"{script.format(DIGITS)}; echo no")
+    room.clock.advance(5)
+    assert (room.container.exit_code, len(room.container.log)) == (0, 0)
+
+
+def test_what_a_process_comes_upon_ends_it_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_around: Surroundings, _args: list[str]) -> Process:
+        yield Step()
+        raise LookupError("nobody has thought of this")
+
+    monkeypatch.setattr(programs_plain, "usleep", broken)
+    room = Room("sh", "-c", "sleep 3600")
+    ended = room.run("sh", "-c", "echo before; usleep 1; echo after")
+    other = room.run("sh", "-c", "sleep 1; echo other")
+    room.clock.advance(5)
+    assert (taken(ended), ended.outlet.code) == ({1: b"before\n", 2: b""}, 134)
+    assert (taken(other)[1], room.container.running) == (b"other\n", True)
+    assert "nobody has thought of this" in caplog.text
