@@ -14,7 +14,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 
 from .catalogue import FAULTS, RESET, SILENCES, TOO_BUSY, TOO_OLD, Fault
 from .families import FAMILIES, POLL, CacheWait, Family, PolledJobWait
-from .punctuality import ends_at_its_limit
+from .punctuality import TRIES, ends_at_its_limit
 from .stalls import Stalls
 
 if TYPE_CHECKING:
@@ -91,9 +91,31 @@ def test_what_a_wait_asks_for(trials: Trials, place: Place) -> None:
 
     A watch that was cut off goes on where it was; one that is too old is listed anew.
     """
-    watching = [family for family in FAMILIES if family.watches]
-    cases = {"undisturbed": None, "cut": RESET, "old": TOO_OLD}
-    waits = [family(place, f"{case}-{i}") for case in cases for i, family in enumerate(watching)]
+    wanted = [(case, family) for case in _CASES for family in FAMILIES if family.watches]
+    differing: dict[str, object] = {}
+    # A busy server may break a watch that nobody wanted broken; seldom, and not the same each time.
+    for attempt in range(TRIES):
+        waits = [family(place, f"{case}-{attempt}-{i}") for i, (case, family) in enumerate(wanted)]
+        ends = mended(trials, waits)
+        differing = {
+            title(trial): (outcome.verdict, asked(outcome))
+            for trial, outcome in ends.items()
+            if outcome.verdict != "met" or asked(outcome) != needed(trial)
+        }
+        wanted = [
+            pair for pair, trial in zip(wanted, ends, strict=True) if title(trial) in differing
+        ]
+        if not wanted:
+            break
+    assert not differing
+
+
+_CASES = {"undisturbed": None, "cut": RESET, "old": TOO_OLD}
+_MENDING = {"undisturbed": [], "cut": ["watch"], "old": ["list", "watch"]}
+
+
+def mended(trials: Trials, waits: list[Family]) -> dict[Trial, Outcome]:
+    """How waits end whose watches are broken, each by what its name says."""
     with trials.of(*waits) as tried:
         for trial in tried:
             trial.begin(TIMEOUT)
@@ -101,19 +123,17 @@ def test_what_a_wait_asks_for(trials: Trials, place: Place) -> None:
             trial.wait_until_under_way()
         SYSTEM_CLOCK.sleep(QUIET)
         for trial in tried:
-            if (fault := cases[case_of(trial)]) is not None:
+            if (fault := _CASES[case_of(trial)]) is not None:
                 trial.proxy.strike(fault, 0)
                 trial.wait_until_under_way_again()
         for trial in tried:
             trial.family.bring_about()
-        ends = {trial: trial.outcome(TIMEOUT + 10) for trial in tried}
+        return {trial: trial.outcome(TIMEOUT + 10) for trial in tried}
 
-    assert {outcome.verdict for outcome in ends.values()} == {"met"}
-    mending = {"undisturbed": [], "cut": ["watch"], "old": ["list", "watch"]}
-    assert {title(trial): asked(outcome) for trial, outcome in ends.items()} == {
-        title(trial): once(trial, "list", "watch") + once(trial, *mending[case_of(trial)])
-        for trial in tried
-    }
+
+def needed(trial: Trial) -> Counter[str]:
+    """The requests of a wait that is broken as its name says, and goes on."""
+    return once(trial, "list", "watch") + once(trial, *_MENDING[case_of(trial)])
 
 
 def test_poll_mode_lists_once_per_interval(trials: Trials, place: Place) -> None:

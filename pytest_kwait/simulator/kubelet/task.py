@@ -72,6 +72,12 @@ class Task:
     """Asked whether it would do something about a signal."""
     on_end: list[Callable[[], None]] = field(default_factory=list)
 
+    def end_by(self, signal: str) -> int:
+        """Let it end by a signal of its own once it has done what it does; with which code."""
+        self.signalled = SIGNALS[signal]
+        self.doom = 128 + self.signalled
+        return self.doom
+
     def ended(self) -> bool:
         """Whether it is over."""
         return self.code is not None

@@ -45,9 +45,8 @@ __all__ = ["SIGNALS", "ForkFault", "Interrupted", "Task", "Tasks"]
 _log = logging.getLogger(__name__)
 _FULL = "No space left on device"
 
-# Steps that one process may do before others have their turn.
+# Steps that one process may do, and seconds that it may have, before others have their turn.
 _MOST_STEPS = 400
-# Seconds after which others have theirs even sooner.
 _SLICE = 0.002
 # Processes that a container may have, and programs that one may run within each other.
 _MOST_TASKS = 256
@@ -282,14 +281,12 @@ class Tasks:
             task.error = raised
             return not task.stack
         except RecursionError:
-            task.signalled = SIGNALS["SEGV"]
-            task.doom = 128 + task.signalled
+            task.end_by("SEGV")
             effect = STEP
         except (ArithmeticError, LookupError, TypeError, ValueError):
             # Whatever a script has come upon here, it is its process that ends by it.
             _log.warning("%s (process %d) of a container ends", task.name, task.pid, exc_info=True)
-            task.signalled = SIGNALS["ABRT"]
-            task.doom = 128 + task.signalled
+            task.end_by("ABRT")
             effect = STEP
         finally:
             self._running = before
@@ -308,8 +305,7 @@ class Tasks:
             case Call():
                 if len(task.stack) >= _MOST_CALLS:
                     # As deep as a stack goes: what `ash` does at the end of its own.
-                    task.signalled = SIGNALS["SEGV"]
-                    self.stop(task, 128 + task.signalled)
+                    self.stop(task, task.end_by("SEGV"))
                     return True
                 task.stack.append(effect.run())
             case Listen():
@@ -336,8 +332,7 @@ class Tasks:
             if task.handler is not None and task.handler(SIGNALS["PIPE"]):
                 effect.error = "Broken pipe"
                 return False
-            task.signalled = SIGNALS["PIPE"]
-            self.stop(task, 128 + task.signalled)
+            self.stop(task, task.end_by("PIPE"))
             return True
         if isinstance(target, SinkEnd):
             # Every line of a log is work.
