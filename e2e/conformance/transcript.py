@@ -4,7 +4,8 @@ Reads that follow each other are sent together: watches last a second each.
 
 A watch that is sent alone is a pause, for the caches and the controllers of a real server. Where a
 pause was too short, requests after it that change nothing are sent again until they are answered as
-recorded.
+recorded. So is what is refused as invalid: a real server goes through the entries of a map in
+another order each time.
 
 A transcript is a YAML list of steps:
 
@@ -79,7 +80,7 @@ def play(
                 for step, first, awaited in zip(group, answers, wanted, strict=False):
                     answer = first
                     paused = _pauses(step) or (paused and _changes_nothing(step))
-                    if recorded and paused:
+                    if recorded and (paused or _is_invalid(answer, awaited)):
                         answer = _settled(endpoint, step, values, answer, awaited)
                     for name, path in step.get("save", {}).items():
                         values[name] = str(_at(answer.body, path))
@@ -120,6 +121,10 @@ def _pauses(step: dict[str, Any]) -> bool:
     return "watch=1" in step["do"] and bool(step.get("alone"))
 
 
+def _is_invalid(answer: Answer, awaited: Outcome) -> bool:
+    return bool(answer.status == awaited["status"] == 422)
+
+
 def _changes_nothing(step: dict[str, Any]) -> bool:
     method, _, path = step["do"].partition(" ")
     return "watch=1" not in path and (method == "GET" or "dryRun=All" in path)
@@ -134,7 +139,9 @@ def _settled(
 ) -> Answer:
     """The first answer that is as awaited, or the last one."""
     deadline = SYSTEM_CLOCK.monotonic() + _SETTLES
-    while _changes_nothing(step) and _outcome(step, answer, values) != awaited:
+    while _outcome(step, answer, values) != awaited:
+        if not _changes_nothing(step) and not _is_invalid(answer, awaited):
+            break
         if SYSTEM_CLOCK.monotonic() > deadline:
             break
         SYSTEM_CLOCK.sleep(0.2)
