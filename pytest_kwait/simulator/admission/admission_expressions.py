@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Situation", "compile_fault", "kind_of_value", "variable_type"]
 
 _TEXT: Obj = {"type": "string"}
+_TEXTS: Obj = {"type": "array", "items": _TEXT}
 _ANY: Obj = {"x-kubernetes-int-or-string": True}
 
 
@@ -51,8 +52,8 @@ _USER: Obj = {
     "properties": {
         "username": _TEXT,
         "uid": _TEXT,
-        "groups": {"type": "array", "items": _TEXT},
-        "extra": _ANY,
+        "groups": _TEXTS,
+        "extra": {"type": "object", "additionalProperties": _TEXTS},
     },
 }
 _REQUEST: Obj = {
@@ -74,7 +75,6 @@ _REQUEST: Obj = {
 }
 _NUMBER: Obj = {"type": "integer"}
 _TIME: Obj = {"type": "string", "format": "date-time"}
-_TEXTS: Obj = {"type": "array", "items": _TEXT}
 _TEXT_MAP: Obj = {"type": "object", "additionalProperties": _TEXT}
 _CONDITION: Obj = {
     "type": "object",

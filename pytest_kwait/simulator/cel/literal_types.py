@@ -80,12 +80,31 @@ def _unlike(
             kind = kind.of[0]
         if kind is None:
             return
+        if _has_no_type(kind) and not _without_type(part):
+            continue
         if first is None:
             first = kind
         elif kind != first:
             yield part, f"expected type '{type_text(first)}' but found '{type_text(kind)}'"
             if not every:
                 return
+
+
+def _has_no_type(kind: Type) -> bool:
+    """Whether it is open what it is, or what is in it."""
+    return kind.kind == "dyn" or any(map(_has_no_type, kind.of))
+
+
+def _without_type(part: Node) -> bool:
+    """Whether a part has no type on a real server either.
+
+    The checker here knows of no maps of lists, nor of lists of lists, and so not of what is in one.
+    """
+    if part.kind == "ident":
+        return part.name in ("object", "oldObject", "params")
+    if part.kind == "select" or part.name == "_[_]":
+        return _without_type(part.parts[0])
+    return part.kind == "call" and part.name == "dyn"
 
 
 def type_text(kind: Type) -> str:

@@ -20,7 +20,15 @@ from pytest_kwait.simulator.cel.object_types import ObjectTypes
 from pytest_kwait.simulator.cel.plans import CALL_LIMIT
 
 MANY = "9" * 5000
-TEXTS: dict[str, Any] = {"type": "object", "properties": {"t": {"type": "string"}}}
+WORDS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+TEXTS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "t": {"type": "string"},
+        "m": {"type": "object", "additionalProperties": WORDS},
+        "ll": {"type": "array", "items": WORDS},
+    },
+}
 MISFIT = "type conversion error from 'string' to "
 URL_ERROR = "URL parse error during conversion from string: parse "
 
@@ -205,6 +213,8 @@ def test_literals_that_do_not_fit_are_refused_when_they_are_defined(
         "[[], [1]].size() == 1 && [?optional.of(1), 2].size() == 1",
         "[1, 2].all(x, x in [1, 2]) && [self.t, 'a'].size() == 1",
         "self.t.format([1, 'a']) == '' && 'a'.matches('[[]')",
+        "[self.m, {'a': ['b']}].size() == 2 && [self.m['a'], ['b']].size() == 2",
+        "self.ll.all(words, [words, ['b']].size() == 2 && [words[0], 'b'].size() == 2)",
     ],
 )
 def test_literals_that_fit(text: str) -> None:
