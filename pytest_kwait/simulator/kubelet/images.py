@@ -1,7 +1,8 @@
 """Images: what their names mean, which can be had, and what a container of one runs by default.
 
-busybox is there from the start. Nothing can be pulled from a host that ends in `.invalid`, as that
-name never resolves. Every other image is pulled and takes its programs' names on trust.
+busybox is there from the start, of any host that there is. Nothing can be pulled from a host that
+ends in `.invalid`, as that name never resolves. Every other image is pulled and takes its programs'
+names on trust.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["Image", "InvalidImageError", "canonical", "is_busybox", "parse_image", "pull_failure"]
+__all__ = [
+    "Image",
+    "InvalidImageError",
+    "canonical",
+    "is_busybox",
+    "is_there",
+    "parse_image",
+    "pull_failure",
+]
 
 _DOMAIN = re.compile(
     r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::\d+)?"
@@ -110,6 +119,15 @@ def is_busybox(image: Image) -> bool:
     return image.path.rpartition("/")[2] == "busybox"
 
 
+def is_there(image: Image) -> bool:
+    """Whether nodes have it from the start."""
+    return is_busybox(image) and not _is_of_no_host(image)
+
+
+def _is_of_no_host(image: Image) -> bool:
+    return image.domain.partition(":")[0].rpartition(".")[2] == "invalid"
+
+
 def pull_failure(name: str, image: Image) -> str:
     """Why the image cannot be pulled, in the container runtime's words; empty where it can."""
     if image.domain.lower() != image.domain:
@@ -117,9 +135,9 @@ def pull_failure(name: str, image: Image) -> str:
             f'failed to parse image reference "{name}": invalid reference format: '
             "repository name must be lowercase"
         )
-    host = image.domain.partition(":")[0]
-    if host.rpartition(".")[2] != "invalid":
+    if not _is_of_no_host(image):
         return ""
+    host = image.domain.partition(":")[0]
     what = image.digest or image.tag
     return (
         f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": '

@@ -13,7 +13,7 @@ from pytest_kwait.simulator.events import NORMAL, EventRecorder
 from pytest_kwait.simulator.kubelet.allocations import Deferred
 from pytest_kwait.simulator.kubelet.backoff import Backoff
 from pytest_kwait.simulator.kubelet.evictions import Evictions
-from pytest_kwait.simulator.kubelet.images import Image, is_busybox
+from pytest_kwait.simulator.kubelet.images import Image, is_there
 from pytest_kwait.simulator.kubelet.network import Network
 from pytest_kwait.simulator.kubelet.outages import Outages
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
@@ -337,7 +337,7 @@ class NodeAgent:
 
     def has_image(self, image: Image) -> bool:
         """Whether the image is on the node."""
-        return is_busybox(image) or str(image) in self._images
+        return is_there(image) or str(image) in self._images
 
     def keep_image(self, image: Image) -> None:
         """Remember that the image was pulled."""

@@ -7,6 +7,7 @@ from pytest_kwait.simulator.kubelet.images import (
     InvalidImageError,
     canonical,
     is_busybox,
+    is_there,
     parse_image,
     pull_failure,
 )
@@ -90,6 +91,20 @@ def test_an_image_has_an_id_and_a_size_that_stay() -> None:
 def test_busybox_is_known_wherever_it_comes_from() -> None:
     assert is_busybox(parse_image("registry.example.org/mirror/busybox:1"))
     assert not is_busybox(parse_image("nginx"))
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("busybox", True),
+        ("registry.example.org/mirror/busybox:1", True),
+        ("registry.invalid/busybox:1.36", False),
+        ("registry.invalid:5000/busybox:1.36", False),
+        ("nginx", False),
+    ],
+)
+def test_which_images_nodes_have_from_the_start(name: str, there: bool) -> None:
+    assert is_there(parse_image(name)) is there
 
 
 _RUNC = (
